@@ -72,7 +72,7 @@ class Training:
         if name in ("adam", "adamw") and self.momentum:
             raise ValueError(f"momentum is {self.momentum}; {name} has none, so it must be 0")
         if self.nesterov and not self.momentum:
-            raise ValueError("nesterov is true and momentum is 0; it must be above, as {momentum: 0.9, nesterov: true}")
+            raise ValueError("nesterov is true and momentum is 0; it must be above 0, for example 0.9")
 
     def cycle(self, round: int) -> int:
         """Returns the number of the data's time slice in global round `round`; both count from 0."""
@@ -152,6 +152,9 @@ class Party:
     cycle: int
     seed: int  # seed of this party's draws in this round, derived from names
     memory: Message = field(default_factory=dict)  # state that this party has kept; {} at first
+    # Tensors of the network that never leave this party, if the scenario keeps some: their values now, which training
+    # replaces. All that loads the network's weights for it adds them.
+    own: Tensors = field(default_factory=dict)
     fleet: Sequence[str] = ()  # names of all devices, sorted; the server's only
     # The server's: rounds to that of the next model; an asynchronous round makes several models, so 0 is usual.
     ahead: int = 1

@@ -19,7 +19,7 @@ from algorithms.counting.cost import optimizer_traffic
 from algorithms.course import Course
 from algorithms.fedavg import FedAvg
 from algorithms.training.local import Sgd, sgd
-from algorithms.training.tensors import tensors_of
+from algorithms.training.tensors import tensors_of, travelling
 
 KEPT = "personal"  # kind: the parameters that a device of Algorithm 2 never sends again
 
@@ -53,7 +53,7 @@ class Continual(FedAvg):
     """
 
     cohort_rule: ClassVar[CohortRule] = "own"
-    synchronous: ClassVar[str] = "it asks the whole fleet in some rounds"
+    synchronous: ClassVar[str] = "it selects the whole fleet in some rounds"
 
     variant: Variant = "baseline"
     """Retraining at the end of a cycle: none, only FedAvg (baseline), retraining of all parameters (alg0), or
@@ -105,7 +105,7 @@ class Continual(FedAvg):
     def start(self, weights: Tensors, server: Party) -> Message:
         """Returns the model, after `pretrain` epochs.  Until the end of cycle 0 its personal part is shared like the
         rest."""
-        self.turns.check_names([name for name, p in server.model.named_parameters() if p.requires_grad])
+        self.turns.check_names([*travelling(server.model)])
         if self.pretrain and not len(server.y):
             raise ValueError(f"pretrain is {self.pretrain}; it must be 0, for the server's proxy set has no examples")
         trained = sgd(server, weights, replace(self.training, epochs=self.pretrain)) if self.pretrain else weights

@@ -89,7 +89,7 @@ class CycleSchedule:
             if self.personal.split() and not personal:
                 raise ValueError(f"personal is {self.personal!r}; it must name some of {', '.join(names)}")
             if self.variant == "alg2" and personal == list(names):
-                raise ValueError(f"personal is {self.personal!r}; alg2 needs other parameters beside these, to share")
+                raise ValueError(f"personal is {self.personal!r}; alg2 needs other parameters besides these, to share")
 
 
 def part(tensors: Tensors, globs: str) -> Tensors:

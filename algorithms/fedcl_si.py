@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from algorithms.algorithm import Load, Loss, Message, Party, Phase, Tensors, Work
 from algorithms.counting.estimation import estimation
 from algorithms.importance.importance import Slope
-from algorithms.training.tensors import load
+from algorithms.training.tensors import load, travelling
 
 SCORE = 5.0  # floats that `scored` moves for each parameter: ω (2, float64), both positions (2), Ω (1)
 WALK = 8.0  # floats that `walked` moves: ω and gradient (2 + 2), both positions (2), ω again (2)
@@ -17,14 +17,14 @@ WALK = 8.0  # floats that `walked` moves: ω and gradient (2 + 2), both position
 def begun(weights: Tensors, model: nn.Module) -> Message:
     """Returns what the server's state gets for synaptic intelligence: the sum ω for each weight, 0 at first ("path"),
     and the weights at which the path starts ("start")."""
-    start = {name: weights[name] for name, p in model.named_parameters() if p.requires_grad}
+    start = {name: weights[name] for name in travelling(model)}
     return {"path": {n: torch.zeros_like(v, dtype=torch.float64) for n, v in start.items()}, "start": start}
 
 
 def extended(state: Message, weights: Tensors, server: Party) -> Message:
     """Returns the new "path", the sums ω, and the unchanged "start", after a round that moved the model from the
     state's weights to `weights`.  Takes the gradient of the proxy set's loss at the state's weights."""
-    load(server.model, state["weights"])
+    load(server.model, {**state["weights"], **server.own})
     gradient = slope(server.model, server.loss, server.x, server.y)
     return {"path": walked(state["path"], gradient, state["weights"], weights), "start": state["start"]}
 

@@ -36,7 +36,7 @@ class FedShare(FedAvg):
 
     split: Literal["whole", "per_client", "per_round"] = "whole"
     """Part of the shared set that each device gets: all of it (whole), its own part (per_client), or in each round a
-    new part, divided among the devices asked (per_round)."""
+    new part, divided among the selected devices (per_round)."""
 
     def __post_init__(self) -> None:
         option_checks.check(self)
@@ -78,7 +78,7 @@ class FedShare(FedAvg):
             return {name: _cut(order, k, len(names)) for k, name in enumerate(sorted(names))}
         places = {name: k for k, name in enumerate(server.fleet)}
         if not places.keys() >= set(names):
-            raise ValueError(f"the fleet has {len(places)} names, not those asked; a part for each needs them all")
+            raise ValueError(f"the {len(places)} names of the fleet lack a selected device; each needs its part")
         return {name: _cut(torch.arange(n), places[name], len(places)) for name in names}
 
     def course(self, download: Message, device: Party) -> Course[Reply]:

@@ -17,10 +17,10 @@ from torch import Tensor
 
 from algorithms.algorithm import Party, Phase, Tensors, Training, Work
 from algorithms.counting.cost import SQUARES
-from algorithms.models import twice_differentiable
 from algorithms.training.augmenting import augmented
 from algorithms.training.local import Quadratic, batches, check_penalty, pull, seeded_step, single_values, steps
-from algorithms.training.tensors import load, tensors_of
+from algorithms.training.tensors import kept_of, load, tensors_of, travelling
+from algorithms.training.unfused import twice_differentiable
 
 FLOAT = 4  # bytes: the declared memory is that of float32
 
@@ -105,8 +105,8 @@ def keep_trace(
         if not first_order:
             v = _backward(way, kept, every, v)
             way.finish(end)
-            load(way.model, trained)  # restores the buffers: those steps must not change them
-    return Traced({name: value.contiguous() for name, value in v.items()}, trained)  # as in messages
+            load(way.model, {**trained, **device.own})  # restores the buffers: those steps must not change them
+    return Traced({name: v[name].contiguous() for name in travelling(way.model)}, trained)  # as in messages
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class _Way:
         self.device, self.training, self.penalty = device, training, penalty
         self.rate = training.rate(device.round)
         self.model = device.model
-        load(self.model, weights)
+        load(self.model, {**weights, **device.own})
         self.parameters = {name: p for name, p in self.model.named_parameters() if p.requires_grad}
         self.batches = [
             chosen.to(device.x.device)
@@ -171,7 +171,8 @@ class _Way:
         for (name, old), g in zip(state.theta.items(), self._gradient(step), strict=True):
             if self.penalty is not None:
                 g = g.clone()
-                self.penalty(name, old, g)
+                if name not in self.device.own:
+                    self.penalty(name, old, g)
             if self.training.weight_decay:
                 g = g.add(old, alpha=self.training.weight_decay)
             if self.training.momentum and state.momentum:
@@ -212,6 +213,7 @@ class _Way:
         """Copies the weights of `end` into the model, and returns them with the model's current buffers."""
         for name, parameter in self.parameters.items():
             parameter.data = end.theta[name].clone()
+        self.device.own.update({name: value.clone() for name, value in kept_of(self.model).items()})
         return {name: value.clone() for name, value in tensors_of(self.model).items()}
 
 
@@ -265,7 +267,7 @@ def _stepped_back(way: _Way, v: Tensors, u: Tensors, product: Tensors, by_anchor
     for name, value in before.items():
         if way.training.weight_decay:
             value.add_(u[name], alpha=way.training.weight_decay)
-        if way.penalty:
+        if way.penalty and name not in way.device.own:
             omega = None if way.penalty.importance is None else way.penalty.importance[name]
             pull(value, u[name], way.penalty.strength, omega)
             pull(by_anchor[name], u[name], -way.penalty.strength, omega)

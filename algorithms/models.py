@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
@@ -16,7 +15,9 @@ from torch.nn import functional as F
 from torch.nn.parameter import is_lazy
 
 from algorithms import own
+from algorithms.networks import Network
 from algorithms.training.seeding import seeded
+from algorithms.training.settled import settle
 from algorithms.training.tensors import overlap
 from algorithms.training.torch_lock import TURN
 
@@ -242,14 +243,15 @@ MODELS: dict[str, Design] = {
 
 
 def build(
-    name: str,
+    said: str | Network,
     seed: int,
     classes: int | None = None,
     shape: Sequence[int] | None = None,
     text: bool = False,
     inputs: own.Inputs = (),
 ) -> nn.Module:
-    """Returns the network called `name` with torch's default initial weights, drawn after `seeded(seed)`.
+    """Returns the network that is called, or described by, `said`, with torch's default initial weights, drawn after
+    `seeded(seed)`, in place of which it has pretrained ones if there are any.
 
     It has `classes` outputs, or with None its usual number: 10 kinds of image, 90 characters, 2,000 words.  A name like
     `package.module:thing` names a user's own network.  The thing is a function that returns the network, and gets
@@ -258,9 +260,11 @@ def build(
     float32 numbers without; `shape` None means that the network has no lazy layers.  `inputs`: those of a network that
     takes several, which lie in an example one after another (own.taking).
 
-    Raises ValueError for an unknown name, for `classes` below 1 and for lazy layers that no example reaches; TypeError
-    for a function that returns something else.
+    Raises ValueError for an unknown name, for `classes` below 1, for lazy layers that no example reaches and as
+    settled.settle does; TypeError for a function that returns something else.
     """
+    said = Network(said) if isinstance(said, str) else said
+    name = said.name
     if classes is not None and classes < 1:
         raise ValueError(f"classes is {classes}; a network tells at least 1 class apart")
     with TURN:  # creating a model draws random numbers
@@ -277,6 +281,7 @@ def build(
             _sized(network, torch.zeros(2, *shape, dtype=torch.int64 if text else torch.float32))
     if names := overlap(network):
         raise ValueError(f"{' and '.join(names)} share memory; one weight with two names is `b.weight = a.weight`")
+    settle(network, said)
     return network
 
 
@@ -383,19 +388,3 @@ def answers(outputs: Tensor, y: Tensor) -> Tensor:
             "(n,), or (n, positions, classes) and (n, positions) or (n,)"
         )
     return outputs
-
-
-@contextmanager
-def twice_differentiable() -> Iterator[None]:
-    """A context in which recurrent layers have gradients in eval mode, and second derivatives.
-
-    On CUDA, cuDNN's GRU and LSTM support neither ("derivative for '_cudnn_rnn_backward' is not implemented"), so here
-    they run on torch's own kernels, forward passes included.  Elsewhere it changes nothing.  For UGA's keep-trace
-    passes and for importance.
-    """
-    before = torch.backends.cudnn.enabled
-    torch.backends.cudnn.enabled = False  # cudnn.flags() would also change other settings, such as the precision
-    try:
-        yield
-    finally:
-        torch.backends.cudnn.enabled = before

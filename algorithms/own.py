@@ -73,13 +73,13 @@ def taking(network: nn.Module, inputs: Inputs) -> None:
 
     def apart(_network: nn.Module, args: tuple[Any, ...], _options: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
         pieces = args[0].split(sizes, 1)
-        whole = [
-            piece.reshape(len(piece), *shape).to(getattr(torch, dtype))
+        given = [
+            (piece.long() if dtype == "int64" else piece).reshape(len(piece), *shape)
             for piece, (_, shape, dtype) in zip(pieces, inputs, strict=True)
         ]
         if not all(names):
-            return tuple(whole), {}
-        named = dict(zip(names, whole, strict=True))
+            return tuple(given), {}
+        named = dict(zip(names, given, strict=True))
         return ((), named) if by_keyword else ((named,), {})
 
     network.register_forward_pre_hook(apart, with_kwargs=True)

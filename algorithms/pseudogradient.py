@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from algorithms import option_checks
 from algorithms.aggregation import weighted_mean
 from algorithms.algorithm import Load, Message, Party, Reply, Tensors
+from algorithms.training.tensors import travelling
 
 ADAPTED = 11.0  # floats per parameter: θ and mean read, θ written (3); both moments, in float64, read and written (8)
 BELOW_1 = 1 - 1e-9
@@ -25,8 +26,7 @@ def change(model: nn.Module, before: Tensors, mean: Tensors) -> Tensors:
     `before`: the broadcast model; `mean`: the mean of the devices' models; `model` distinguishes parameters from
     buffers, its values are ignored.
     """
-    trainable = (name for name, parameter in model.named_parameters() if parameter.requires_grad)
-    return {name: mean[name].double() - before[name].double() for name in trainable}
+    return {name: mean[name].double() - before[name].double() for name in travelling(model)}
 
 
 def stepped(mean: Tensors, change: Tensors, step: Tensors) -> Tensors:

@@ -12,6 +12,7 @@ from algorithms.algorithm import Message, Party, Reply
 from algorithms.course import Course
 from algorithms.fedavg import FedAvg
 from algorithms.training.local import fitting, forms
+from algorithms.training.tensors import travelling
 
 
 @dataclass(frozen=True)
@@ -38,5 +39,5 @@ class Changes(FedAvg):
 
 
 def trainable(model: nn.Module) -> set[str]:
-    """Returns the names of the parameters that are trained, which are those that change by steps."""
-    return {name for name, parameter in model.named_parameters() if parameter.requires_grad}
+    """Returns the names of the parameters that are trained, which are those that change by steps, and travel."""
+    return {*travelling(model)}

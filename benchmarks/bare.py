@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from algorithms import models
 from algorithms.algorithm import Training
-from emulator.lab.freed import keep_memory
+from emulator.compute.executors import keep_memory
 
 _shards: list[tuple[torch.Tensor, torch.Tensor]] = []  # in a worker: each client's examples
 

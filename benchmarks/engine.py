@@ -24,6 +24,7 @@ from algorithms import models
 from algorithms.algorithm import Message, Party, Reply, Training
 from algorithms.cohort import drawn
 from algorithms.fedavg import FedAvg
+from algorithms.networks import Network
 from devices.data.dataset import Dataset
 from devices.device import Device, profiles
 from emulator.compute.executor import Executor
@@ -95,7 +96,7 @@ def lab_of(fleet: int) -> Lab:
     shards = dict.fromkeys(names, (one,))
     kinds = list(profiles().values())
     return Lab(
-        model="two-weights",
+        model=Network("two-weights"),
         dataset=Dataset("nothing", x, y, x, y, classes=1),
         splits={1: Division(shards, shards, shards, one)},
         algorithms={"nothing": Guarded("nothing", Nothing(Training(epochs=1, batch=32, lr=0.1)))},

@@ -20,7 +20,7 @@ def memory_of(processes: Iterable[int]) -> int:
 
 
 def give_back() -> None:
-    """Returns freed memory to the system, which glibc is told to keep (freed.keep_memory), so that what one
+    """Returns freed memory to the system, which glibc is told to keep (executors.keep_memory), so that what one
     measurement leaves is not counted in the next."""
     gc.collect()
     if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):

@@ -161,9 +161,9 @@ def _setting(name: str, found: Mapping[str, Any], homes: Mapping[str, Mapping[st
     yield f"\n### {name}"
     yield ""
     yield (
-        f"`fedlapse compare papers/{name} --small`: {scenario.data.set}, {scenario.model}, {scenario.devices} devices, "
-        f"{len(scenario.seeds)} seeds, {scenario.rounds.max} rounds, network model {scenario.network.model}, "
-        f"{found['host_s']:.0f} s here."
+        f"`fedlapse compare papers/{name} --small`: {scenario.data.set}, {scenario.model.name}, "
+        f"{scenario.devices} devices, {len(scenario.seeds)} seeds, {scenario.rounds.max} rounds, "
+        f"network model {scenario.network.model}, {found['host_s']:.0f} s here."
     )
     yield ""
     if twins := [other for other, home in homes.items() if other != name and set(home.values()) == {name}]:

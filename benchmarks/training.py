@@ -28,6 +28,7 @@ import typer
 
 from algorithms.algorithm import Training
 from algorithms.fedavg import FedAvg
+from algorithms.networks import Network
 from benchmarks import bare
 from benchmarks.memory import Watched, give_back
 from benchmarks.verdict import judge
@@ -106,7 +107,7 @@ def lab_of(shape: Shape, tests: int = TESTS) -> Lab:
     shards = dict(zip(names, np.array_split(np.arange(tests), shape.devices), strict=True))
     data = Dataset("random", x, y, rng.random((tests, 1, 28, 28), dtype=np.float32), y_test, classes=10)
     return Lab(
-        model=shape.model,
+        model=Network(shape.model),
         dataset=data,
         splits={RUN.seed: Division(_whole(train), _whole(validation), _whole(shards), np.arange(min(len(x), 64)))},
         algorithms={RUN.label: FedAvg(shape.training)},

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter
 
 from algorithms.models import MODELS
+from algorithms.tasks.task import TASKS
 from devices.device import profiles
 from network.links.synth import presets
 from network.traces.read import FORMATS
@@ -59,7 +60,10 @@ def json_schema(own: bool = True) -> dict[str, Any]:
 
 def _offer_names(top: dict[str, Any], definitions: dict[str, Any]) -> None:
     """Adds the built-in names to keys that take a name, so that editors can complete them."""
-    _offer(top["model"], MODELS, OWN)
+    _offer(top["model"], MODELS, OWN, _reference("Model"))
+    _offer(definitions["Model"]["properties"]["name"], MODELS, OWN)
+    _offer(top["task"], TASKS, OWN, _reference("Task"))
+    _offer(definitions["Task"]["properties"]["name"], TASKS, OWN)
     _offer(definitions["Data"]["properties"]["set"], SETS, OWN)
     for part in ("Group", "Server"):
         _offer(definitions[part]["properties"]["profile"], profiles(), TEXT)  # or one of the scenario's own
@@ -72,6 +76,7 @@ def _offer_names(top: dict[str, Any], definitions: dict[str, Any]) -> None:
 def _offer(key: dict[str, Any], names: Collection[str], *others: dict[str, Any]) -> None:
     none = [form for form in key.pop("anyOf", []) if form == {"type": "null"}]
     key.pop("type", None)
+    key.pop("allOf", None)
     key["anyOf"] = [{"enum": sorted(names)}, *others, *none]
 
 

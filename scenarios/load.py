@@ -90,7 +90,7 @@ def recorded(out: Path) -> Scenario:
     """
     path = out / "scenario.yaml"
     if not path.is_file():
-        raise ValueError(f"there is no {path.name} beside the run")
+        raise ValueError(f"there is no {path.name} next to the run")
     return _recorded(path.read_text(encoding="utf-8"), path.name)
 
 

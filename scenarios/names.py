@@ -31,6 +31,7 @@ def faults(plain: Any) -> list[Fault]:
     boards = [*profiles(), *_keys(plain, "profiles")]
     return [
         *_unknown(plain, ("model",), "model", known.models(), own=True),
+        *_unknown(plain, ("model", "name"), "model", known.models(), own=True),
         *_unknown(plain, ("task",), "task", METRICS, own=True),
         *_unknown(plain, ("task", "name"), "task", METRICS, own=True),
         *_unknown(plain, ("data", "set"), "data set", known.sets(), own=True),

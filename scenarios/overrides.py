@@ -40,6 +40,8 @@ def _put(whole: dict[str, Any], path: list[str], value: Any, said: str) -> Loc:
     where, loc = whole, ()  # type: Any, Loc
     if path[0] == "algorithms" and len(path) > 2:
         _write_out_entries(whole, path, said)
+    if path[0] == "model" and len(path) > 1 and isinstance(whole.get("model"), str):
+        whole["model"] = {"name": whole["model"]}
     for number, part in enumerate(path):
         step = _index(where, part, said, ".".join(path[:number])) if isinstance(where, list) else part
         loc = (*loc, step)

@@ -57,10 +57,10 @@ def _rounds(scenario: Scenario, where: Loc) -> Iterator[Fault]:
     """Yields the faults of a scenario's rounds, whose keys are at `where`."""
     devices, rounds, needed = scenario.devices, scenario.rounds, scenario.needed
     if rounds.ask is not None and rounds.ask > devices:
-        yield Fault((*where, "ask"), f"{rounds.ask} devices are asked, but the fleet has {devices}")
+        yield Fault((*where, "ask"), f"{rounds.ask} devices are selected, but the fleet has {devices}")
     elif rounds.ask is not None and rounds.ask < needed:
-        message = f"{rounds.ask} devices are asked, but {needed} replies (fraction x {devices} devices) close a round"
-        yield Fault((*where, "ask"), message)
+        closing = f"{needed} replies (fraction x {devices} devices) close a round"
+        yield Fault((*where, "ask"), f"{rounds.ask} devices are selected, but {closing}")
     if rounds.in_flight is not None and rounds.in_flight > devices:
         yield Fault((*where, "in_flight"), f"{rounds.in_flight} devices at work, but the fleet has {devices}")
     if rounds.min_replies > needed:

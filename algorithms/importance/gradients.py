@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.func import grad, vmap
 
 from algorithms.algorithm import Loss, Tensors
-from algorithms.models import twice_differentiable
 from algorithms.training.tensors import call
+from algorithms.training.unfused import twice_differentiable, unfused_attention
 
 Power = Literal["abs", "sq"]
 POWER: dict[Power, Callable[[Tensor], Tensor]] = {"abs": torch.abs, "sq": torch.square}
@@ -76,7 +76,8 @@ def one_by_one(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, kind: Power) 
         return losses_of(loss, outputs, some_y[None]).sum()
 
     of_each = vmap(grad(one), in_dims=(None, 0, 0))
-    for some_x, some_y in chunks(x, y, VMAP_CHUNK):
-        for name, g in of_each(weights, some_x, some_y).items():  # (n, *parameter)
-            sums[name] += power(g).sum(0)
+    with unfused_attention():
+        for some_x, some_y in chunks(x, y, VMAP_CHUNK):
+            for name, g in of_each(weights, some_x, some_y).items():  # (n, *parameter)
+                sums[name] += power(g).sum(0)
     return sums

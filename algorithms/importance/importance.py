@@ -27,7 +27,7 @@ from algorithms.training.as_built import restore
 from algorithms.training.copied import copied
 from algorithms.training.local import PIECE
 from algorithms.training.seeding import drawing
-from algorithms.training.tensors import BATCH_NORMS, load, mapped
+from algorithms.training.tensors import BATCH_NORMS, load, mapped, travelling
 
 Kind = Literal["abs", "sq", "true", "sampled", "mas", "batch_squared", "mean_squared", "tensor_scalar"]
 MEANING: dict[str, str] = {
@@ -63,7 +63,7 @@ def estimating(device: Party, weights: Tensors, kind: Kind, seed: int = 0, batch
     """Returns a course (course.py) that computes the `importance` of a party's examples at these weights."""
     restore(device.model)
     private = copied(device.model)
-    load(private, weights)
+    load(private, {**weights, **device.own})
     return _mean(private.eval(), device.loss, device.x, device.y, kind, seed, batch)
 
 
@@ -83,7 +83,7 @@ def _mean(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, kind: Kind, seed: 
         return {}
     count = {"batch_squared": ceil(len(x) / batch), "mean_squared": 1}.get(kind, len(x))
     sums = yield from _sums_of(model, loss, x, y, kind, seed, batch)
-    return {name: (total / count).to(types[name]) for name, total in sums.items()}
+    return {name: (sums[name] / count).to(types[name]) for name in travelling(model)}
 
 
 @dataclass(frozen=True)

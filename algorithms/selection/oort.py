@@ -39,7 +39,7 @@ class Oort:
     preferred: float = 0.3
     """Share of the devices with a reply that are no slower than T, if `preferred_s` is left out."""
     exploration: float = 0.9
-    """Share ε of the places for devices that were never asked, in round 0."""
+    """Share ε of the places for devices that were never selected, in round 0."""
     exploration_decay: float = 0.98
     """Factor by which ε shrinks each round."""
     exploration_least: float = 0.2

@@ -25,7 +25,7 @@ class PowerOfChoice:
     loss_power: ClassVar[int] = 1
 
     candidates: float = 2.0
-    """Candidates d, as a multiple of the m devices that are to be asked."""
+    """Candidates d, as a multiple of the m devices to select."""
 
     def __post_init__(self) -> None:
         option_checks.check(self, candidates=(1, 1e6))

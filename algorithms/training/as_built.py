@@ -24,7 +24,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from algorithms.networks import FROZEN
+
 KEY = "as_built"  # the network's own attribute
+STAYS = "as_settled"  # another, of settled.py: {name of a tensor that is in no message: why}
 MODE = "training"  # a layer's attribute: train mode or eval mode
 STILL = (int, float, complex, str, bytes, type(None))
 MAPPINGS, ROWS = (dict, OrderedDict, defaultdict), (list, deque)
@@ -63,7 +66,9 @@ class AsBuilt:
 
     def __init__(self, model: nn.Module) -> None:
         vars(model)[KEY] = self
-        weights = (*model.parameters(), *model.state_dict(keep_vars=True).values())
+        stays = vars(model).get(STAYS, {})  # a frozen buffer is restored as all else is
+        saved = [value for name, value in model.state_dict(keep_vars=True).items() if stays.get(name) != FROZEN]
+        weights = (*model.parameters(), *saved)
         self.known: dict[int, Any] = {id(each): each for each in (self, *weights)}  # by id: what deepcopy must not copy
         self.memory = {each.untyped_storage().data_ptr() for each in weights if isinstance(each, Tensor)}
         self.trained = [(parameter, parameter.requires_grad) for parameter in model.parameters()]

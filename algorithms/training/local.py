@@ -22,11 +22,11 @@ from algorithms.training.augmenting import augmented
 from algorithms.training.optimizers import descent
 from algorithms.training.pulls import form
 from algorithms.training.seeding import seeded
-from algorithms.training.tensors import BATCH_NORMS, call, joined, load, tensors_of
+from algorithms.training.tensors import BATCH_NORMS, call, joined, kept_of, load, tensors_of, travelling
 
 Pull = Callable[[str, Tensor, Tensor], None]  # (name, parameter, grad): adds a penalty's gradient to grad
 
-PIECED = 1 << 21  # values, 16 MB in float64
+PIECED = 1 << 19  # values, 4 MB in float64
 SLACK = 1e-9  # steps: 0.07 of 100 steps is 7.000000000000001
 STRONGEST = 1e9  # a penalty beyond it leaves the range of float32
 PENALTY = ("strength", "importance", "value")  # members of a Penalty in addition to its call
@@ -180,13 +180,14 @@ def sgd(
     the model.
     """
     model = device.model
-    load(model, weights)
+    load(model, {**weights, **device.own})
     model.train()
     lay_out(model, torch.channels_last)  # a step of the MNIST CNN, B=64, 1 thread: 33 ms, not 41
     trainable = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
     trained = {name: parameter for name, parameter in trainable.items() if matches(name, only)}
     for name, parameter in trainable.items():
         parameter.requires_grad_(name in trained)
+    pulled = {name: parameter for name, parameter in trained.items() if name not in device.own}
     optimizer = descent(training, device.round)
     count = steps(len(device.y), training, device.steps)
     last = count - ceil(len(device.y) / training.batch)  # the first of the last steps that have all examples
@@ -204,13 +205,14 @@ def sgd(
                 losses.append(loss.detach())
             torch.autograd.backward(loss)
             if penalty is not None:
-                _penalise(trained, penalty)
+                _penalise(pulled, penalty)
             optimizer.step(trained, {name: p.grad for name, p in trained.items() if p.grad is not None})
     _forget(trained)
     for parameter in trainable.values():
         parameter.requires_grad_(True)
     # Later computations on this model must not depend on its earlier training.
     lay_out(model, torch.contiguous_format)
+    device.own.update({name: value.clone() for name, value in kept_of(model).items()})
     return {name: value.clone() for name, value in tensors_of(model).items()}
 
 
@@ -260,7 +262,7 @@ def fitting(
         return Reply({"weights": trained}, examples)
     given = penalty.strength, penalty.importance, training.rate(device.round), steps(examples, training, device.steps)
     reached = leverage(*given) if training.optimizer == "sgd" else {}  # others rescale the penalty's gradient
-    parameters = {name: trained[name] for name, p in device.model.named_parameters() if p.requires_grad}
+    parameters = {name: trained[name] for name in travelling(device.model)}
     share = {"penalty_share": share_of(float(penalty.value(parameters)), losses)}
     return Reply({"weights": trained}, examples, leverage=reached, numbers=share)
 
@@ -354,10 +356,10 @@ def share_of(penalty: float, losses: Sequence[Tensor]) -> float:
 
 
 def forms(kinds: Collection[str], model: nn.Module) -> Message:
-    """Returns a message of these kinds for its names, dtypes and shapes: "weights" has all of the model's tensors,
-    every other kind has its trainable parameters."""
+    """Returns a message of these kinds for its names, dtypes and shapes: "weights" has all tensors that travel, every
+    other kind has the trained parameters among them."""
     weights = tensors_of(model)
-    parameters = {name: weights[name] for name, p in model.named_parameters() if p.requires_grad}
+    parameters = {name: weights[name] for name in travelling(model)}
     return {kind: weights if kind == "weights" else parameters for kind in kinds}
 
 

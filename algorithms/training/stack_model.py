@@ -18,7 +18,7 @@ from algorithms.training.dropout import DROPOUTS, keys, mask, mask_on_cpu
 from algorithms.training.local import lay_out, step_seed
 from algorithms.training.seeding import seeded, torch_seeded
 from algorithms.training.stack_layers import StackFlatten, instead_of, takes_stacks
-from algorithms.training.tensors import call, mapped
+from algorithms.training.tensors import call, frozen_of, mapped
 
 _known: WeakKeyDictionary[nn.Module, StackModel] = WeakKeyDictionary()
 
@@ -69,6 +69,7 @@ class StackModel:
         self.draws = any(type(layer) in DROPOUTS for layer in model.modules())
         self.whole = self.on_cpu and takes_stacks(model)  # the network itself is called for all devices
         self.model = self._changed(model)
+        self.frozen = frozen_of(self.model) if self.whole else {}
         for each in (self.model, self.drawing):
             if each is not model:
                 remember(each)
@@ -113,6 +114,7 @@ class StackModel:
             self.given[:] = drawn if self.on_cpu else [key for keys in drawn for key in keys]
             return call(self.model, weights, x)
 
+        weights = {name: value.expand(len(x), *value.shape) for name, value in self.frozen.items()} | weights
         return (one if self.whole else vmap(one))(weights, x, *drawn)
 
     def draw(self, seeds: Sequence[int], step: int, x: Tensor, sizes: Sequence[int]) -> Sequence[Tensor]:

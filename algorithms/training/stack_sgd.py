@@ -57,7 +57,10 @@ def _trained(tasks: Sequence[Sgd]) -> list[Tensors]:
             losses = take(StackBatch(chosen, batches.of(y), batches.counted, tuple(dropout)))
             _note(tasks, counts, step, losses, batches)
     rows = zip(*(value.unbind() for value in take.weights().values()), strict=True)  # one row for each device
-    return [dict(zip(stack.weights, row, strict=True)) for row in rows]
+    found = [dict(zip(stack.weights, row, strict=True)) for row in rows]
+    for task, weights in zip(tasks, found, strict=True):
+        task.device.own.update({name: weights.pop(name) for name in stack.kept})
+    return found
 
 
 def _note(tasks: Sequence[Sgd], counts: Sequence[int], step: int, losses: Tensor, batches: StepBatches) -> None:

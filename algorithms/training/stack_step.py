@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -51,6 +51,7 @@ class Stack:
     weights: Tensors
     descent: Descent
     pulls: Sequence[JointPull]
+    kept: Collection[str] = ()  # names of tensors that travel nowhere, which no pull reaches
 
     @classmethod
     def of(cls, tasks: Sequence[Sgd]) -> Stack:
@@ -59,12 +60,14 @@ class Stack:
         model = first.device.model.train()
         trainable = (name for name, parameter in model.named_parameters() if parameter.requires_grad)
         names = [name for name in trainable if matches(name, first.only)]
+        kept = tuple(first.device.own)
         weights = {name: stacked([task.weights[name] for task in tasks]) for name in first.weights}
+        weights |= {name: stacked([task.device.own[name] for task in tasks]) for name in kept}
         for name in names:
             weights[name] = weights[name].clone(memory_format=torch.contiguous_format)
         pulls = [JointPull.of(each, first.weights) for each in zip(*(task.pulls for task in tasks), strict=True)]
         optimizer = descent(first.training, first.device.round, stacked=True)
-        return cls(stack_model(model).as_built(), first.device.loss, names, weights, optimizer, pulls)
+        return cls(stack_model(model).as_built(), first.device.loss, names, weights, optimizer, pulls, kept)
 
     def step(self, batch: StackBatch) -> Tensor:
         """Takes one step of as many devices as the batch has, the first ones; returns their losses (k, B)."""
@@ -89,7 +92,7 @@ class Stack:
         if self.pulls:  # pulls also reach parameters that the loss does not reach
             grads = {name: grads[name] if name in grads else torch.zeros_like(value) for name, value in theta.items()}
             for name, grad in grads.items():
-                for pull in self.pulls:
+                for pull in self.pulls if name not in self.kept else ():
                     pull(name, theta[name], grad)
         self.descent.step(theta, grads)
 

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from algorithms.algorithm import Tensors
-from algorithms.training.as_built import restore
+from algorithms.networks import FROZEN, KEPT
+from algorithms.training.as_built import STAYS, restore
 
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
@@ -41,28 +42,56 @@ def joined(said: Sequence[Any]) -> Any:
 
 
 def tensors_of(model: nn.Module) -> Tensors:
-    """Returns parameters and buffers in the form of messages, in the order of state_dict(); they share the model's
-    memory."""
+    """Returns the parameters and buffers that travel, in the form of messages, in the order of state_dict(); they share
+    the model's memory."""
     own, _ = _saved(model)
-    second = _second_names(model, own)
-    return {name: value.detach() for name, value in own.items() if name not in second}
+    apart = {*_second_names(model, own), *staying(model)}
+    return {name: value.detach() for name, value in own.items() if name not in apart}
+
+
+def frozen_of(model: nn.Module) -> Tensors:
+    """Returns the tensors that never change, in the form of messages; they share the model's memory."""
+    return _that_stay(model, FROZEN)
+
+
+def kept_of(model: nn.Module) -> Tensors:
+    """Returns the tensors of which each device has values of its own, in the form of messages; they share the model's
+    memory."""
+    return _that_stay(model, KEPT)
+
+
+def travelling(model: nn.Module) -> dict[str, nn.Parameter]:
+    """Returns the parameters that are trained and travel, by name."""
+    stay = staying(model)
+    return {name: p for name, p in model.named_parameters() if p.requires_grad and name not in stay}
+
+
+def staying(model: nn.Module) -> Mapping[str, str]:
+    """Returns the names of all tensors that are in no message between server and devices, each with the reason."""
+    found: Mapping[str, str] = vars(model).get(STAYS, {})
+    return found
 
 
 def second_names(model: nn.Module) -> dict[str, str]:
-    """Returns each further name that state_dict() has for a tensor, with the first name of that tensor."""
-    return _second_names(model, _saved(model)[0])
+    """Returns each further name that state_dict() has for a tensor that travels, with the first name of that tensor."""
+    stay = staying(model)
+    return {name: first for name, first in _second_names(model, _saved(model)[0]).items() if first not in stay}
 
 
 def load(model: nn.Module, weights: Tensors) -> None:
     """Loads these weights into the model, after restoring everything else to its state after construction; no trace of
     earlier use remains.
 
-    Call it before train(), eval() and hooks, which it undoes.  Raises RuntimeError if the weights do not fit the model.
+    Call it before train(), eval() and hooks, which it undoes.  Frozen tensors need not be among the weights; kept ones
+    must be.  Raises RuntimeError if the weights do not fit the model.
     """
     restore(model)
     own, further = _saved(model)
     again = {name: weights[first] for name, first in _second_names(model, own).items() if first in weights}
-    model.load_state_dict({**further, **weights, **again})
+    found = model.load_state_dict({**further, **weights, **again}, strict=not staying(model))
+    lacking = [name for name in found.missing_keys if staying(model).get(name) != FROZEN]
+    if unfit := [*lacking, *found.unexpected_keys]:
+        raise RuntimeError(f"the weights do not fit the model: {unfit[0]!r} is missing, or is not in it")
 
 
 def call(model: nn.Module, weights: Tensors, x: Tensor) -> Any:
@@ -100,6 +129,13 @@ def retied(moved: nn.Module, model: nn.Module) -> nn.Module:
         owner, _, own = name.rpartition(".")
         setattr(moved.get_submodule(owner), own, buffers[first])
     return moved
+
+
+def _that_stay(model: nn.Module, why: str) -> Tensors:
+    own, _ = _saved(model)
+    second = _second_names(model, own)
+    names = [name for name, each in staying(model).items() if each == why and name not in second]
+    return {name: own[name].detach() for name in names}
 
 
 def _saved(model: nn.Module) -> tuple[Tensors, dict[str, Any]]:

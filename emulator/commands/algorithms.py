@@ -91,7 +91,7 @@ def _text(known: list[NamedAlgorithm], scenario: Scenario, how: str) -> str:
     width = columns()
     kinds = {one.key: one for one in known}
     parts = [line for one in kinds.values() for line in _described(one, width)]
-    return printed(["\n".join(parts), _costs(known, f"{scenario.name}: {scenario.model}", how)], width)
+    return printed(["\n".join(parts), _costs(known, f"{scenario.name}: {scenario.model.name}", how)], width)
 
 
 def _described(one: NamedAlgorithm, width: int) -> Iterator[str]:

@@ -75,9 +75,9 @@ def report(
             _write(perfetto, traced(results), force, "trace")
             return
         form = format or ReportFormat.html
-        with busy("making the report"):
-            text = _made(results, form)
         path = _path(outs, out, form)
+        with busy("making the report"):
+            text = _made(results, form, path)
         if path is None:
             typer.echo(text, nl=False)
         else:
@@ -93,11 +93,11 @@ def _read(folder: Path) -> Results:
     return replace(found, notes=(*soundness(folder).notes, *gaps), shared=shared(found))
 
 
-def _made(results: Sequence[Results], format: ReportFormat) -> str:
+def _made(results: Sequence[Results], format: ReportFormat, path: Path | None) -> str:
     if format is ReportFormat.html:
         from emulator.report.page import page  # altair takes a second to import
 
-        return page(results)
+        return page(results, elsewhere=path is None or path.parent.resolve() != results[0].folder.resolve())
     if format is ReportFormat.markdown:
         return markdown(results)
     from emulator.report.page import plain  # imports altair

@@ -31,9 +31,9 @@ def resume(
 ) -> None:
     """Continue runs that were interrupted.
 
-    Finished trainings come from the ledger; only what was in progress is computed again. The files end up as if nothing
-    had happened (except host.json). If a changed model, data or computer leads to a different record, it stops and says
-    so. Exit codes are those of `compare`.
+    Finished local updates come from the ledger; only what was in progress is computed again. The files end up as if
+    nothing had happened (except host.json). If a changed model, data or computer leads to a different record, it stops
+    and says so. Exit codes are the same as for `compare`.
 
     \b
     Example:

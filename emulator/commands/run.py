@@ -73,7 +73,7 @@ def run(
 ) -> None:
     """Run one algorithm, in virtual time or over real sockets.
 
-    It runs with all seeds of the scenario; results and exit codes are those of `compare`.
+    It runs with all seeds of the scenario; results and exit codes are as for `compare`.
 
     \b
     Example:

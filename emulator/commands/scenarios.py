@@ -61,7 +61,7 @@ def told(name: str, text: str) -> dict[str, Any]:
         "says": opening(text),
         "devices": scenario.devices,
         "data": scenario.data.set,
-        "model": scenario.model,
+        "model": scenario.model.name,
         "algorithms": [entry.name for entry in scenario.algorithms],
         "seeds": len(scenario.seeds),
         "rounds": scenario.rounds.max,

@@ -31,11 +31,10 @@ from ray.exceptions import RayActorError, RayError
 
 from emulator.compute.batches import AHEAD, Batches, Done, Job, Orders
 from emulator.compute.executor import Executor
-from emulator.compute.executors import Cluster, paths, quiet_torch, scratches
+from emulator.compute.executors import Cluster, keep_memory, paths, quiet_torch, scratches
 from emulator.compute.gpu import gpus
 from emulator.compute.signals import ENDING, put_off
 from emulator.compute.workers import KILLED, Gone
-from emulator.lab.freed import keep_memory
 from emulator.lab.guarded import TRACEBACK
 from emulator.lab.lab import CPU, Lab
 from emulator.ledger.key import Keys, watch_own

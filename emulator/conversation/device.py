@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from algorithms.networks import KEPT
 from emulator.conversation.processor import Bench
 from emulator.conversation.trainings import Trainings
 from emulator.lab.jobs import Learnt, Trained
@@ -18,7 +19,7 @@ from emulator.worlds.interface import CallingEnd, Cancelled, DeviceEnd, Lost, Pa
 from network.wire import envelope
 from network.wire.form import FRAME
 
-NO_STATE = {ERROR, FRAME}  # kinds in a device's memory that no algorithm has put there
+NO_STATE = {ERROR, FRAME, KEPT}  # kinds in a device's memory that no algorithm has put there
 
 
 @dataclass

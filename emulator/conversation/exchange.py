@@ -75,6 +75,7 @@ class Exchange:
         self.last: Refused | None = None  # of the run so far
         self.inbox: list[Arrival] = []  # in order of arrival, until a round takes them in
         self.open: Play | None = None  # the round that takes in replies
+        self.reached: set[str] = set()  # devices that have received a whole message
         self.at_once = True  # a reply is taken in when it arrives, if a round is open
 
     async def ask(self, play: Play, name: str, parcel: Parcel) -> None:
@@ -85,6 +86,7 @@ class Exchange:
             if name in play.away:
                 raise Lost("off")
             await line.send(parcel)
+            self.reached.add(name)
             reply = await self._reply(play, line)
         except Lost:
             round.lose(name)

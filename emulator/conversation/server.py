@@ -228,7 +228,9 @@ class Server:
         If the algorithm computes something here, such as the importance of each weight, the round is charged its time.
         """
         round = play.round
-        ticket = self.world.submit(request, self.run, round.number, self.state.message, tuple(names))
+        new = tuple(name for name in names if name not in self.exchange.reached) if self.lab.brings_frozen else ()
+        args = self.run, round.number, self.state.message, tuple(names)
+        ticket = self.world.submit(request, *args, *([new] if new else []))
         # Charged once, however often an asynchronous round asks.
         bill = None if play.asks or play.bills else self.costs.request(round.number)
         opening: Opening

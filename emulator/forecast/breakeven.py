@@ -139,8 +139,9 @@ def shortage(label: str, of: MeanRound, needed: int, deadline: float | None, eno
 def by_the_hour(label: str, of: MeanRound) -> str:
     """Returns the sentence for an algorithm whose rounds have other rules than the baseline's, and for that baseline:
     a round of one is not a round of the other."""
-    replies = f"{of.replies * 3600 / of.seconds:.0f} replies an hour count, of {of.asked * 3600 / of.seconds:.0f} asked"
-    return f"{label}: {replies}; its rounds have rules of their own, so compare times until a target"
+    hourly, asked = (number * 3600 / of.seconds for number in (of.replies, of.asked))
+    why = "its rounds follow other rules, so compare times to a target"
+    return f"{label}: {hourly:.0f} of {asked:.0f} replies an hour are aggregated; {why}"
 
 
 def no_match(label: str, of: MeanRound, baseline: str, theirs: MeanRound) -> str:

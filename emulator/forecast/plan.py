@@ -26,6 +26,7 @@ from emulator.forecast.host import Host, measured
 from emulator.forecast.mean_round import Kind, MeanRound, comparable, margin, price, weights, work
 from emulator.forecast.rehearsal import ROUNDS, Rehearsal, enough, rehearse, sound
 from emulator.forecast.shared import FilledLink, shared_links
+from emulator.forecast.travel import Travel, travel_of
 from emulator.lab.build import lab_of
 from emulator.lab.doubts import about_data, about_model
 from emulator.lab.faulty import Faulty
@@ -33,7 +34,7 @@ from emulator.lab.lab import CPU, Lab
 from emulator.lab.links import DRAWS, FEW, band
 from emulator.lab.stacking import why_alone
 from emulator.play.conduct import Conduct, conducts_of
-from emulator.pricing.costs import Costs
+from emulator.pricing.costs import Costs, of_tensors
 from emulator.pricing.memory import Footprint, footprint
 from emulator.record.events import Refused
 from emulator.record.run import Run
@@ -89,6 +90,7 @@ class Forecast:
     alone: Mapping[str, str]  # by label: why its devices train one by one though the scenario does not ask for it
     failing: Mapping[str, str]  # by label: why none of its rounds succeeds; it has no figures
     warnings: Sequence[str]
+    travel: Travel | None = None  # of the model; None: all of it travels
     selections: Mapping[str, str] = field(default_factory=dict)  # by label: the choice of devices that is not random
 
     def plain(self) -> dict[str, Any]:
@@ -163,6 +165,7 @@ def _figures(
         alone=why_alone(scenario, lab),
         failing=failing,
         warnings=[*cut_short, *_doubts(scenario, lab, rehearsals, groups, memory, span)],
+        travel=travel_of(lab),
         selections={
             entry.name: selections.named(entry, scenario)[0]
             for entry in scenario.algorithms
@@ -339,5 +342,5 @@ def largest(costs: Costs, rehearsal: Rehearsal) -> Footprint:
     rehearsal."""
     load = costs.heaviest()
     uploaded = sum(size for kind, size in rehearsal.uploaded.items() if kind != "weights")
-    downloaded, kept = sum(rehearsal.downloaded.values()), sum(rehearsal.kept.values())
+    downloaded, kept = of_tensors(rehearsal.downloaded), of_tensors(rehearsal.kept)
     return footprint(costs.lab, costs.label, load, downloaded, uploaded, kept)

@@ -93,7 +93,7 @@ def rehearse(lab: Lab, run: Run, conduct: Conduct, rounds: int = ROUNDS) -> Rehe
         stop_at=None,
         until=None,
     )
-    lab = replace(lab, stack={})  # nothing is trained here
+    lab = replace(lab, stack={}, preloaded=True)  # nothing is trained here, and each mean is of later rounds
     understudy = Understudy(lab, run)
     with closing(Scratch()) as scratch:
         outcome = at_once(run_virtual(lab, run, short, understudy, scratch.path))

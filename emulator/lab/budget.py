@@ -14,6 +14,7 @@ import torch
 from algorithms import models
 from algorithms.algorithm import MOST_STEPS, Load
 from algorithms.counting.cost import Meter
+from algorithms.networks import Network
 from algorithms.tasks.task import Task
 from devices.data.dataset import Form, Target
 from emulator.lab.faulty import Faulty
@@ -59,7 +60,7 @@ def steps_of(lab: Lab, label: str, name: str, load: Load) -> int:
 
 
 @kept_for_a_call(maxsize=8)
-def meter_of(model: str, form: Form, target: Target, task: Task) -> Meter:
+def meter_of(model: Network, form: Form, target: Target, task: Task) -> Meter:
     """Returns the meter of a network on examples and targets of these forms (devices.data.dataset).
 
     All runs of this process share it, because counting takes longer than a round of a small scenario.

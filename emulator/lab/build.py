@@ -13,7 +13,7 @@ from emulator.lab.faulty import Faulty
 from emulator.lab.guarded import CAUGHT, Guarded, GuardedSelection, Unmade, unguarded
 from emulator.lab.lab import CPU, Division, Lab
 from emulator.lab.seeds import seed as derive
-from scenarios.builders import machines, parts, plugins, selections, wiring
+from scenarios.builders import machines, networks, parts, plugins, selections, wiring
 from scenarios.schema.entries import Encoding, Entry
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import BadScenario
@@ -30,7 +30,7 @@ def built(scenario: Scenario, places: Sequence[str] = (CPU,)) -> tuple[Scenario,
 
     Raises BadScenario, also for a precision that the places do not support.
     """
-    scenario, task = parts.with_task(scenario)
+    scenario, task = parts.with_task(networks.with_digest(scenario))
     data = parts.dataset(scenario)
     augmentation = parts.augmentation(scenario, data)
     parts.check_model(scenario, data, task)
@@ -53,7 +53,8 @@ def built(scenario: Scenario, places: Sequence[str] = (CPU,)) -> tuple[Scenario,
             algorithms[entry.name], encodings[entry.name] = Guarded(entry.name, Unmade(fault)), Encoding()
     _check_options(algorithms, places[0], task, scenario.task.name)
     lab = Lab(
-        model=scenario.model,
+        model=networks.network(scenario),
+        preloaded=scenario.model.preloaded,
         task_name=scenario.task.name,
         metrics=scenario.metrics,
         dataset=data,

@@ -61,11 +61,19 @@ def _evener(lab: Lab, data: Dataset, alpha: float, classes: int) -> Iterator[str
 
 
 def about_model(lab: Lab) -> Iterator[str]:
-    """Yields sentences on outputs that are not logits, and on data that cannot test the model."""
-    if ":" in lab.model and "accuracy" in lab.metrics and _ends_in_softmax(lab):
+    """Yields sentences on outputs that are not logits, on weights that nobody has trained, and on data that cannot test
+    the model."""
+    if ":" in lab.model.name and "accuracy" in lab.metrics and _ends_in_softmax(lab):
         yield (
-            f"the outputs of {lab.model} are >= 0 and sum to 1, as after a softmax; training takes the cross-entropy "
-            "of logits, which has a softmax of its own, so the model should end before it"
+            f"the outputs of {lab.model.name} are >= 0 and sum to 1, as after a softmax; training takes the "
+            "cross-entropy of logits, which has a softmax of its own, so the model should end before it"
+        )
+    if lab.model.train and not lab.model.weights and ":" not in lab.model.name:
+        yield f"the frozen weights of {lab.model.name} are random, and stay so; model.weights names a file of others"
+    if lab.model.keep and len(lab.data.y_test):
+        yield (
+            f"{lab.metrics[0]} is of the server's model, in which {lab.model.keep!r}, kept by devices, has its first "
+            "values; `personalised` is of each device's own model (evaluate.personalise_every)"
         )
     if not len(lab.data.y_test):
         yield f"{lab.data.name} has no test examples: the only accuracy is on validation data (data.validation)"

@@ -299,7 +299,7 @@ def _of_what(found: Any) -> str:
 def _sendable(message: Any, does: str) -> None:
     """Raises _Unfit unless the message consists of kinds of named tensors that can be encoded."""
     if not isinstance(message, Mapping):
-        raise _Unfit(f"{does} {_kind_of(message)}; it must be a mapping of kinds, as {{'weights': ...}}")
+        raise _Unfit(f"{does} {_kind_of(message)}; it must be a mapping of kinds, for example {{'weights': ...}}")
     for kind, tensors in message.items():
         if not isinstance(tensors, Mapping):
             raise _Unfit(f"{does} {kind!r} as {_kind_of(tensors)}; it must be a mapping of names to tensors")

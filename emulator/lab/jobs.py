@@ -19,6 +19,7 @@ from numpy import ndarray
 from safetensors.numpy import save
 
 from algorithms.algorithm import Losses, Message, Party, Reply, Send, Tensors, unharmed
+from algorithms.networks import FROZEN, KEPT
 from emulator.lab.faulty import Faulty
 from emulator.lab.gpu import bring, brought, full, make_room, moved, own
 from emulator.lab.lab import CPU, Lab, in_cycle
@@ -88,21 +89,33 @@ def start(lab: Lab, store: Store, run: Run) -> State:
     """Returns the server's state before round 0.  All algorithms of a seed start from the same weights."""
     from algorithms.training.tensors import tensors_of
 
-    server = _server(lab, run, 0)  # first: with it the process learns how large its models are (freed.py)
     weights = tensors_of(lab.network(derive(run.seed, "weights")))
-    return _state(lab, store, lab.algorithms[run.label].start(weights, _drawing(server)))
+    return _state(lab, store, lab.algorithms[run.label].start(weights, _drawing(_server(lab, run, 0))))
 
 
-def request(lab: Lab, store: Store, run: Run, round: int, state: Ref, names: tuple[str, ...]) -> Opening:
-    """Opens a round: returns the encoded messages to these devices.  A download that several devices get is encoded
-    once."""
+def request(
+    lab: Lab,
+    store: Store,
+    run: Run,
+    round: int,
+    state: Ref,
+    names: tuple[str, ...],
+    new: tuple[str, ...] = (),
+) -> Opening:
+    """Opens a round: returns the encoded messages to these devices, those to `new` ones with the frozen tensors.  A
+    download that several devices get is encoded once."""
     algorithm, how = lab.algorithms[run.label], lab.down.get(run.label, {})
     asked = algorithm.request(decode(store.get(state)), names, _drawing(_server(lab, run, round)))
     seed = derive(run.seed, "encode", "server", round)
     plain = lab.constants(run.seed)
-    extra = {name: encode({**asked.download, **more}, how, seed, plain) for name, more in asked.extra.items()}
-    down = encode(asked.download, how, seed, plain)
-    return Opening(stored(store, down), {name: stored(store, view) for name, view in extra.items()})
+
+    def packed(more: Message) -> Stored:
+        return stored(store, encode({**asked.download, **more}, how, seed, plain))
+
+    frozen: Message = {FROZEN: found} if new and (found := lab.frozen) else {}
+    first = dict.fromkeys(new, packed(frozen)) if frozen else {}
+    own = {name: packed({**more, **(frozen if name in new else {})}) for name, more in asked.extra.items()}
+    return Opening(packed({}), {**first, **own})
 
 
 def train(
@@ -170,6 +183,7 @@ class _Answer:
     outbox: Outbox
     kept: Message  # memory before the round
     loss: float | None = None  # see Trained
+    own: Tensors = field(default_factory=dict)  # what the device keeps of the network, after the round
 
     def told(self, **numbers: float) -> _Answer:
         """Returns a copy that also has these numbers; where it has a number of the same name, that one stays."""
@@ -210,6 +224,8 @@ def _together(lab: Lab, store: Store, run: Run, round: int, asked: Sequence[_Ask
     algorithm = lab.algorithms[run.label]
     devices, downloads, memories, combined = zip(*asked, strict=True)
     received = _each(downloads, lambda ref: own(lab, store, ref))
+    for message in received:
+        message.pop(FROZEN, None)  # this process has them
     kept = _each(memories, lambda ref: moved(lab, decode(store.get(ref))))
     held = [lab.held(run.seed, device, lab.cycle(run.label, round)) for device in devices]
     parties, outboxes, shared = [], [], partial(_shared(lab, run, round, lab.on), trial=trial)
@@ -220,6 +236,7 @@ def _together(lab: Lab, store: Store, run: Run, round: int, asked: Sequence[_Ask
         outboxes.append(_outbox(lab, run, device, round, download, memory))
         losses = Losses(power) if power and not trial else None
         party = _party(shared, run, device, round, "train", examples, memory, outboxes[-1].send, losses)
+        party.own.update(memory.get(KEPT) or lab.kept(run.seed))
         steps = _steps(lab, run, party, frozenset(download), frozenset(memory))
         parties.append(replace(party, steps=steps) if steps else party)
     for k, ref in enumerate(combined):
@@ -235,7 +252,8 @@ def _together(lab: Lab, store: Store, run: Run, round: int, asked: Sequence[_Ask
     told = [party.losses.mean if party.losses else None for party in parties]
     if power and not trial and None in told:
         raise Faulty(run.label, f", round {round}, device {devices[told.index(None)]}", NO_LOSSES)
-    return [_Answer(*each) for each in zip(devices, replies, outboxes, kept, told, strict=True)]
+    own_parts = [party.own for party in parties]
+    return [_Answer(*each) for each in zip(devices, replies, outboxes, kept, told, own_parts, strict=True)]
 
 
 def _steps(lab: Lab, run: Run, device: Party, kinds: Collection[str], memory: Collection[str]) -> int:
@@ -286,7 +304,7 @@ def _trained(
     """Puts the device's memory into the store and returns its result.  `shown`: the scores on its own test examples;
     `shown` and `drift` are empty if nothing is measured."""
     reply, outbox = answer.reply, answer.outbox
-    kept = {**answer.kept, **reply.memory}
+    kept = {**answer.kept, **reply.memory, **({KEPT: answer.own} if answer.own else {})}
     later = {**reply.if_counted, **outbox.errors}
     return Trained(
         upload=upload,
@@ -321,12 +339,13 @@ def _drifts_of(pairs: Sequence[tuple[Tensors, Tensors]], names: Sequence[str]) -
 
     if not names:
         return [{} for _ in pairs]
-    squares = []
+    sums: dict[str, Tensor] = {}
     for name in names:
         for part in pieces(*(model[name] for model, _ in pairs), *(base[name] for _, base in pairs)):
             gone = stacked(part[: len(pairs)]) - stacked(part[len(pairs) :])
-            squares.append(gone.double().square_().reshape(len(pairs), -1).sum(1))
-    return [{"drift": math.sqrt(math.fsum(row))} for row in stack(squares, 1).tolist()]
+            squares = gone.double().square_().reshape(len(pairs), -1).sum(1)
+            sums[name] = sums[name].add_(squares) if name in sums else squares
+    return [{"drift": math.sqrt(math.fsum(row))} for row in stack([*sums.values()], 1).tolist()]
 
 
 def _finite(numbers: Mapping[str, float]) -> dict[str, float]:
@@ -334,11 +353,13 @@ def _finite(numbers: Mapping[str, float]) -> dict[str, float]:
 
 
 def _shown(lab: Lab, run: Run, round: int, answers: Sequence[_Answer]) -> list[Sequence[Score]]:
-    return on_shards(lab, run, round, [(answer.device, _model(answer.reply)) for answer in answers])
+    models = [(answer, _model(answer.reply)) for answer in answers]
+    whole = [(answer.device, {**answer.own, **model} if model else model) for answer, model in models]
+    return on_shards(lab, run, round, whole)
 
 
 def _model(reply: Reply) -> Tensors:
-    """Returns the model after local training; {} if there is none."""
+    """Returns what travels of the model after local training; {} if there is no model."""
     return reply.model or reply.upload.get("weights", {})
 
 
@@ -382,8 +403,8 @@ def combine(
 
 def evaluate(lab: Lab, store: Store, run: Run, weights: Ref, part: str, cycle: int, block: int) -> Scores:
     """Returns the scores of the model on one block of examples: of the `test` set, or of all devices' `validation`
-    examples in a time slice."""
-    model = brought(lab, store, weights)["weights"]
+    examples in a time slice.  What devices keep has its first values in this model."""
+    model = {**brought(lab, store, weights)["weights"], **lab.kept(run.seed)}
     return score(lab, model, part, block_of(lab, run, part, cycle, block))
 
 
@@ -429,7 +450,8 @@ def message_limits(lab: Lab, run: Run) -> tuple[int, int]:
     """Returns upper limits of the bytes of a download and an upload.  They are sizes without encodings, because no
     encoding makes a tensor larger."""
     down, up = message_sizes(replace(lab, up={}, down={}), run)
-    return down + SLACK, up + SLACK
+    frozen = sum(value.nbytes for value in lab.frozen.values())
+    return down + frozen + SLACK, up + SLACK
 
 
 def _state(lab: Lab, store: Store, message: Message) -> State:
@@ -486,4 +508,6 @@ def _server(lab: Lab, run: Run, round: int) -> Party:
     shared = partial(
         _shared(lab, run, round), fleet=lab.names, constants=lab.constants(run.seed), ahead=lab.ahead(run.label, round)
     )
-    return _party(shared, run, "server", round, "server", lab.proxy(run.seed), {})
+    server = _party(shared, run, "server", round, "server", lab.proxy(run.seed), {})
+    server.own.update({name: value.cpu() for name, value in lab.kept(run.seed).items()})
+    return server

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy import bincount, ndarray
 
-from algorithms.algorithm import Algorithm, Training
+from algorithms.algorithm import Algorithm, Tensors, Training
+from algorithms.networks import Network
 from algorithms.selection.past import Pasts, Selection
 from devices.data.dataset import Dataset, Form
 from devices.device import Device
-from emulator.lab.freed import keep_memory
 from emulator.lab.links import LinksAtOffsets, places
 from emulator.lab.seeds import seed as derive
 from emulator.messages.codec import arrays_of
@@ -59,7 +59,7 @@ def in_cycle(held: Held, name: str, cycle: int) -> ndarray:
 
 @dataclass(frozen=True)
 class Lab:
-    model: str
+    model: Network
     dataset: Dataset | None  # None only while it is sent to a worker
     splits: Mapping[int, Division]  # by seed
     algorithms: Mapping[str, Algorithm]  # by label
@@ -80,6 +80,7 @@ class Lab:
     augment: Augmentation | None = None  # of training examples
     task_name: str = "classification"  # or that of a user's own: package.module:Task
     metrics: Sequence[str] = ("accuracy",)  # of the task, measured in evaluated rounds; the first decides
+    preloaded: bool = False  # frozen weights are on the devices already
     trains_on: Sequence[str] = ("cpu",)  # where torch computes the devices' halves: or GPUs, each worker's in turn
 
     @property
@@ -102,6 +103,31 @@ class Lab:
     def network(self, seed: int) -> nn.Module:
         """Returns a new network with initial weights drawn from this seed."""
         return _built(self.model, seed, self.data.form)
+
+    @property
+    def frozen(self) -> Tensors:
+        """The tensors that are brought to each device once, with their bytes in place of a dtype that messages lack."""
+        from torch import uint8
+
+        from algorithms.training.tensors import frozen_of
+
+        found = {} if self.preloaded else frozen_of(self.module)
+        known = {name: str(value.dtype).removeprefix("torch.") in payload.DTYPES for name, value in found.items()}
+        return {name: value if known[name] else value.reshape(-1).view(uint8) for name, value in found.items()}
+
+    @property
+    def brings_frozen(self) -> bool:
+        """True if the first message to a device brings the tensors that never change."""
+        return bool(self.model.train) and not self.preloaded
+
+    def kept(self, seed: int) -> Tensors:
+        """Returns the tensors that never leave a device, as each has them at the beginning of a run with this seed."""
+        if self.model.keep and seed not in self._kept:
+            from algorithms.training.tensors import kept_of
+
+            found = kept_of(self.network(derive(seed, "weights")))
+            self._kept[seed] = {name: value.to(self.on, copy=True) for name, value in found.items()}
+        return self._kept.get(seed, {})
 
     def lossy(self, label: str) -> dict[str, str]:
         """Returns the lossy encodings of the algorithm `label` by direction and kind, such as {"up fisher":
@@ -127,7 +153,7 @@ class Lab:
     def constants(self, seed: int) -> Mapping[str, ndarray]:
         """Returns the buffers of a run's first model that are not finite, such as a mask of -inf; in messages, too,
         they may be so."""
-        if ":" not in self.model:
+        if ":" not in self.model.name:
             return {}
         if seed not in self._constants:
             model = self.network(derive(seed, "weights"))
@@ -182,6 +208,10 @@ class Lab:
 
     @cached_property
     def _trainings(self) -> dict[str, Training]:
+        return {}
+
+    @cached_property
+    def _kept(self) -> dict[int, Tensors]:
         return {}
 
     @cached_property
@@ -275,17 +305,16 @@ def counts_by_class(data: Dataset, train: Held) -> dict[str, list[int]]:
 
 
 @kept_for_a_call(maxsize=4)
-def _module(name: str, form: Form, place: str) -> nn.Module:
+def _module(said: Network, form: Form, place: str) -> nn.Module:
     from algorithms.training.as_built import remember
 
-    module = _built(name, 0, form)
+    module = _built(said, 0, form)
     if place == CPU:
-        keep_memory(sum(parameter.nbytes for parameter in module.parameters()))
         return remember(module)
     from algorithms.training.dropout import counter_based
     from algorithms.training.tensors import retied
 
-    return remember(counter_based(retied(module.to(place), _built(name, 0, form))))
+    return remember(counter_based(retied(module.to(place), _built(said, 0, form))))
 
 
 @kept_for_a_call(maxsize=4)
@@ -296,7 +325,7 @@ def task_named(name: str) -> Task:
     return named(name)
 
 
-def _built(name: str, seed: int, form: Form) -> nn.Module:
+def _built(said: Network, seed: int, form: Form) -> nn.Module:
     from algorithms import models  # imports torch; a lab for replays has no model
 
-    return models.build(name, seed, *form)
+    return models.build(said, seed, *form)

@@ -31,10 +31,10 @@ def check(scenario: Scenario, lab: Lab) -> None:
     does not accept one."""
     for training, found in ((True, _in_training(scenario, lab)), (False, _in_evaluation(scenario, lab))):
         whose = next(found, None)
-        refusal = whose and _refusal(scenario.model, lab, training)
+        refusal = whose and _refusal(lab, training)
         if refusal:
             raise BadScenario(
-                f"{scenario.model} must take a batch of one example, as the last one of {whose} is: {refusal}; "
+                f"{lab.model.name} must take a batch of one example, as the last one of {whose} is: {refusal}; "
                 "BatchNorm takes one if it tracks running statistics",
                 ("model",),
             )
@@ -93,10 +93,10 @@ def _sizes(held: Held) -> Iterator[tuple[str, int]]:
 
 
 @torch.no_grad()
-def _refusal(model: str, lab: Lab, training: bool) -> str | None:
+def _refusal(lab: Lab, training: bool) -> str | None:
     """Returns the reason why the model does not accept one example; None if it does."""
     x, y = lab.examples("train", np.arange(1))
-    module = models.build(model, 0, *lab.data.form).train(training)
+    module = models.build(lab.model, 0, *lab.data.form).train(training)
     try:
         with single_values(module):
             lab.task(module(x), y)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 import warnings
+from dataclasses import replace
 from math import ceil
 from typing import Any
 
@@ -19,16 +20,17 @@ from torch import nn
 from algorithms import models, stack
 from algorithms.algorithm import Party, Training
 from algorithms.fedavg import FedAvg, stackable
+from algorithms.networks import Network
 from algorithms.tasks.task import Task
 from algorithms.training.as_built import has_changed, remember
 from algorithms.training.copied import copied
 from algorithms.training.dropout import DROPOUTS
 from algorithms.training.seeding import drawing
-from algorithms.training.tensors import as_input, mapped, tensors_of
+from algorithms.training.tensors import as_input, kept_of, mapped, tensors_of
 from devices.data.dataset import Dataset
 from emulator.lab.guarded import unguarded
 from emulator.lab.lab import CPU, Lab, task_named
-from scenarios.builders import plugins
+from scenarios.builders import networks, plugins
 from scenarios.builders.own_code import before_each_call
 from scenarios.schema import training as schema
 from scenarios.schema.entries import Entry
@@ -51,8 +53,10 @@ def resolved(scenario: Scenario, data: Dataset, place: str = CPU) -> Scenario:
     is used.
     """
 
+    model = networks.network(scenario)
+
     def number(training: schema.Training, asked: int = scenario.asked) -> int:
-        return size(scenario.model, data, training.batch, asked, training.stack, place, scenario.task.name)
+        return size(model, data, training.batch, asked, training.stack, place, scenario.task.name)
 
     def own(entry: Entry) -> Entry:
         said = entry.options.get("training") or {}
@@ -80,7 +84,7 @@ def size_of(entry: Entry, algorithm: Any, scenario: Scenario) -> int:
 
 
 def size(
-    model: str,
+    model: str | Network,
     data: Dataset,
     batch: int,
     asked: int,
@@ -107,16 +111,14 @@ def why_alone(scenario: Scenario, lab: Lab) -> dict[str, str]:
             continue
         if not stackable(unguarded(lab.algorithms[entry.name])):
             found[entry.name] = "the algorithm has a training loop of its own"
-        elif obstacle := _obstacle(scenario.model, lab.data, lab.task_name):
+        elif obstacle := _obstacle(lab.model, lab.data, lab.task_name):
             found[entry.name] = obstacle
         else:
-            found[entry.name] = _that_pay(
-                _built(scenario.model, lab.data), training.batch, lab.asked[entry.name], lab.on
-            )[1]
+            found[entry.name] = _that_pay(_built(lab.model, lab.data), training.batch, lab.asked[entry.name], lab.on)[1]
     return found
 
 
-def _built(model: str, data: Dataset) -> nn.Module:
+def _built(model: str | Network, data: Dataset) -> nn.Module:
     return models.build(model, 0, *data.form)
 
 
@@ -143,7 +145,7 @@ _tried: dict[tuple[Any, ...], str] = {}
 before_each_call(_tried.clear)
 
 
-def _obstacle(model: str, data: Dataset, task: str) -> str:
+def _obstacle(model: str | Network, data: Dataset, task: str) -> str:
     """Returns the reason why the model cannot be stacked; "" if a stack of two devices with three examples gives the
     same weights as training them one by one."""
     key = (model, task, data.form, data.y.shape[1:], data.y.dtype)
@@ -155,13 +157,14 @@ def _obstacle(model: str, data: Dataset, task: str) -> str:
 def _trial(model: nn.Module, data: Dataset, task: Task) -> str:
     remember(model)
     weights = {name: value.clone() for name, value in tensors_of(model).items()}
+    own = {name: value.clone() for name, value in kept_of(model).items()}
     parameters = dict(model.named_parameters())
-    for name in [name for name in weights if name not in parameters]:
+    for name in [name for name in (*weights, *own) if name not in parameters]:
         owner = type(model.get_submodule(name.rpartition(".")[0])).__name__
         return f"{owner} keeps {name.rpartition('.')[2]} in addition to its parameters"
     x, y = as_input(torch.tensor(data.x[:3])), torch.tensor(data.y[:3])
     devices = [
-        Party("", 2, model, task, x[some], y[some], round=0, cycle=0, seed=seed)
+        Party("", 2, model, task, x[some], y[some], round=0, cycle=0, seed=seed, own={**own})
         for seed, some in enumerate((slice(0, 2), slice(2, 3)))
     ]
     algorithm, download = FedAvg(Training(epochs=2, batch=2, lr=0.01)), {"weights": weights}
@@ -169,7 +172,7 @@ def _trial(model: nn.Module, data: Dataset, task: Task) -> str:
     try:
         with warnings.catch_warnings(action="error"):  # torch warns if it falls back to a loop over the devices
             found = stack.train(algorithm, [download] * 2, devices)
-        wanted = [algorithm.train(download, device) for device in devices]
+        wanted = [algorithm.train(download, replace(device, own={**own})) for device in devices]
     except Exception as error:  # torch.func.vmap may reject a user's code, which may then raise anything
         failure = error
     if has_changed(model):

@@ -97,9 +97,11 @@ class Keys:
     def _start(self, run: Run) -> Parts:
         return {**self._of_server(run, 0), "first": derive(run.seed, "weights")}
 
-    def _request(self, run: Run, round: int, state: Ref, names: Sequence[str]) -> Parts:
+    def _request(self, run: Run, round: int, state: Ref, names: Sequence[str], new: Sequence[str] = ()) -> Parts:
         seed = derive(run.seed, "encode", "server", round)
-        return {**self._of_server(run, round), "state": state.digest, "names": list(names), "encoding_seed": seed}
+        more = {"new": list(new)} if new else {}
+        parts = {**self._of_server(run, round), **more}
+        return {**parts, "state": state.digest, "names": list(names), "encoding_seed": seed}
 
     def _train(
         self,
@@ -159,7 +161,7 @@ class Keys:
 
     def _evaluate(self, run: Run, weights: Ref, part: str, cycle: int, block: int) -> Parts:
         return {
-            "model": self._model(),
+            "model": self._model(run),
             "metrics": list(self.lab.metrics),
             "sources": self._sources(),
             "weights": weights.digest,
@@ -229,7 +231,7 @@ class Keys:
         augment = self.lab.augment and {"steps": plain(self.lab.augment), "torchvision": version("torchvision")}
         return {
             **({"augment": augment} if augment else {}),
-            "model": self._model(),
+            "model": self._model(run),
             "algorithm": self._once(lambda: _options(self.lab.algorithms[run.label], penalised), run.label, penalised),
             "sources": self._sources(run.label),
             "data": self._data("train"),
@@ -238,13 +240,17 @@ class Keys:
             "down": plain(self.lab.down.get(run.label, {})),
         }
 
-    def _model(self) -> Parts:
-        return {"name": self.lab.model, "classes": self.lab.data.classes, "task": self.lab.task_name}
+    def _model(self, run: Run) -> Parts:
+        said = self.lab.model
+        more = {"weights": said.digest, "train": said.train, "keep": said.keep, "inputs": plain(self.lab.data.inputs)}
+        found = {"name": said.name, "classes": self.lab.data.classes, "task": self.lab.task_name}
+        first = {"first": derive(run.seed, "weights")} if said.keep else {}  # what is kept begins so
+        return found | {key: value for key, value in more.items() if value} | first
 
     def _sources(self, label: str = "") -> str:
         found = self.sources[label]
         if found is None:
-            what = f"the code of {label or self.lab.model}"
+            what = f"the code of {label or self.lab.model.name}"
             raise ValueError(f"{what} is in no file, or in one that has changed since it was imported")
         return found
 
@@ -292,7 +298,7 @@ def _own_modules(lab: Lab, labels: Iterable[str]) -> list[str]:
     and of their optimisers."""
     algorithms = [unguarded(lab.algorithms[label]) for label in labels]
     kinds = {type(each).__module__ for each in algorithms}
-    named = _modules(lab.model, lab.task_name, *map(_optimizer, algorithms))
+    named = _modules(lab.model.name, lab.task_name, *map(_optimizer, algorithms))
     return sorted(named | {name for name in kinds if name.partition(".")[0] not in OURS})
 
 
@@ -322,7 +328,7 @@ def sources_of(lab: Lab) -> Code:
 def _sources(lab: Lab, modules: Collection[str]) -> str | None:
     """Returns the digest of the source files of jobs that use these modules; None if one has no file, or if the file of
     a user's own has changed since it was imported."""
-    own = _modules(lab.model, lab.task_name)
+    own = _modules(lab.model.name, lab.task_name)
     try:
         found = sources({jobs.__name__, type(lab.task).__module__, *own, *modules})
     except ValueError:

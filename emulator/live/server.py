@@ -5,6 +5,7 @@ It has a thread for each connection, so that no run waits for a reader, and no r
 
 from __future__ import annotations
 
+import html
 import json
 import sys
 from http.server import BaseHTTPRequestHandler
@@ -116,7 +117,7 @@ class Reader(BaseHTTPRequestHandler):
             seen = version
             self.server.ended.wait(EVERY)
         report = self.server.report
-        self._event("done" if report else "gone", report.read_text(encoding="utf-8") if report else None)
+        self._event("done" if report else "gone", told_where(report) if report else None)
 
     def _event(self, name: str, data: Any) -> None:
         self.wfile.write(f"event: {name}\ndata: {json.dumps(data, allow_nan=False)}\n\n".encode())
@@ -134,6 +135,12 @@ class Reader(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Does nothing, so that requests are not logged."""
+
+
+def told_where(report: Path) -> str:
+    """Returns the HTML of the report with its folder as an attribute, because here it has another address."""
+    folder = html.escape(str(report.parent.resolve()))
+    return report.read_text(encoding="utf-8").replace("<html ", f'<html data-folder="{folder}" ', 1)
 
 
 def page(name: str) -> str:

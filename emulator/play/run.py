@@ -44,6 +44,8 @@ async def play(
         facts = facts_of(stage.lab.algorithms[stage.run.label])
         if stage.run.label in stage.lab.selections:
             facts = replace(facts, any_cohort_will_do=False, cohort="chosen")
+        if stage.lab.model.keep:
+            facts = replace(facts, keeps_uncounted=True)
         stage.record.about(stage.run, facts)
         await serve(diary.after)
     except (RunFailed, Undrawn) as failed:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import Any
 
 from algorithms.algorithm import Load, Phase, Work
 from algorithms.counting.cost import Meter
+from algorithms.networks import FROZEN, KEPT
+from algorithms.training.tensors import travelling
 from devices.device import Device
 from emulator.lab.budget import load_of, meter_of, steps_of
 from emulator.lab.faulty import Faulty
@@ -26,6 +29,7 @@ Depends = tuple[int, int, frozenset[str], frozenset[str], int]
 
 # Floats moved for each encoded value: read for the scale, read and written for encoding, and read by the receiver.
 CODING = 4
+NO_KIND = {FRAME, FROZEN, KEPT}  # of a message or a memory, of which no algorithm knows
 
 
 class Costs:
@@ -53,7 +57,8 @@ class Costs:
 
     @cached_property
     def parameters(self) -> int:
-        return sum(p.numel() for p in self.lab.module.parameters() if p.requires_grad)
+        """The number of trained parameters that travel."""
+        return sum(p.numel() for p in travelling(self.lab.module).values())
 
     def device(self, name: str, round: int, kinds: Iterable[str], memory: Iterable[str]) -> Bill:
         """Returns the cost of a device's half of `round`, with each phase's time multiplied by its jitter in this
@@ -91,7 +96,7 @@ class Costs:
         """Returns a device's work in `round` and the memory that it needs, from the bytes downloaded and kept, by kind
         and "frame" (bytes of no tensor)."""
         depends = self._depends(name, round, downloaded, kept)
-        tensors = _of_tensors(downloaded), _of_tensors(kept)
+        tensors = of_tensors(downloaded), of_tensors(kept)
         duty = self.duties.get((depends, *tensors))
         if duty is None:
             pieces = self.price(name, round, downloaded, kept).pieces
@@ -128,13 +133,16 @@ class Costs:
 
     def request(self, round: int) -> Bill:
         first = not version(round) or self.lab.turn(self.label, round - 1) < self.lab.turn(self.label, round)
-        load = self._load(self.lab.turn(self.label, round), len(self.split.proxy), first=first)
+        load = replace(
+            self._load(self.lab.turn(self.label, round), len(self.split.proxy), first=first), parameters=self.parameters
+        )
         work = (*self.algorithm.request_work(load), *self._coding("encode", self.down))
         return self._bill(self.lab.server, self._numbered(work))
 
     def combine(self, round: int, replies: int) -> Bill:
         ahead = self.lab.ahead(self.label, round)
         load = self._load(self.lab.turn(self.label, round), len(self.split.proxy), replies=replies, ahead=ahead)
+        load = replace(load, parameters=self.parameters)
         decode = self._coding("decode", self.up.keys() & self._sent(round), replies)
         return self._bill(self.lab.server, self._numbered((*self.algorithm.combine_work(load), *decode)))
 
@@ -178,9 +186,9 @@ class Costs:
 
 @lru_cache(maxsize=256)
 def _tensors(kinds: tuple[str, ...]) -> frozenset[str]:
-    return frozenset(kinds) - {FRAME}
+    return frozenset(kinds) - NO_KIND
 
 
-def _of_tensors(sizes: Mapping[str, int]) -> int:
-    """Returns the bytes of all kinds but "frame"."""
-    return sum(sizes.values()) - sizes.get(FRAME, 0)
+def of_tensors(sizes: Mapping[str, int]) -> int:
+    """Returns the bytes of all kinds but "frame", and but frozen and kept tensors, which count as parameters."""
+    return sum(size for kind, size in sizes.items() if kind not in NO_KIND)

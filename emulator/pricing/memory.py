@@ -11,6 +11,7 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from algorithms import models
 from algorithms.algorithm import Load, Loss, Phase
+from algorithms.networks import Network
 from algorithms.tasks.task import Task
 from algorithms.training.copied import on_meta, shapes
 from algorithms.training.local import single_values
@@ -83,7 +84,7 @@ def _activations(lab: Lab, phase: Phase) -> int:
 
 
 @kept_for_a_call(maxsize=8)
-def _of_module(model: str, form: Form) -> tuple[int, int]:
+def _of_module(model: Network, form: Form) -> tuple[int, int]:
     """Returns the bytes of a network's parameters and buffers, and of its trained parameters alone."""
     module = models.build(model, 0, *form)
     trained = (parameter for parameter in module.parameters() if parameter.requires_grad)
@@ -91,7 +92,7 @@ def _of_module(model: str, form: Form) -> tuple[int, int]:
 
 
 @kept_for_a_call(maxsize=256)
-def _measured(model: str, form: Form, target: Target, task: Task, batch: int) -> int:
+def _measured(model: Network, form: Form, target: Target, task: Task, batch: int) -> int:
     _, shape, text, _ = form
     with TURN:  # building the model may draw from torch's generator
         network = on_meta(models.build(model, 0, *form))

@@ -10,6 +10,7 @@ import numpy as np
 
 from algorithms.algorithm import Training
 from algorithms.cohort import draw
+from algorithms.networks import Network
 from devices.data.dataset import Dataset
 from devices.device import Device
 from emulator.lab.lab import Division, Lab
@@ -94,7 +95,7 @@ def bare(scenario: Scenario, script: Script, setting: Setting) -> Lab:
     own = script.facts.cohort == "chosen" and selection(entry, scenario)
     chosen = {script.label: own} if own else {}
     return Lab(
-        model=scenario.model,
+        model=Network(scenario.model.name),
         dataset=Dataset("none", *nothing, *nothing, classes=1, cycles=cycles, cycle=time, cycle_test=time),
         splits={script.seed: Division(sizes, {}, {}, nothing[1])},
         selections=chosen,

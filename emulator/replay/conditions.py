@@ -232,7 +232,7 @@ def onto(own: Setting, other: Scenario) -> tuple[Setting, str]:
     else:
         names, step = list(new.fleet), len(new.fleet) / len(own.fleet)
         matched = {name: names[int(number * step)] for number, name in enumerate(own.fleet)}
-        said = f"assumed: devices matched in the order of names, as {next(iter(own.fleet))} = {names[0]}"
+        said = f"assumed: devices matched in the order of names, for example {next(iter(own.fleet))} = {names[0]}"
     fleet = Made(own.fleet, partial(_in_place, new.fleet, matched))
     links = Made(own.fleet, partial(_link_in_place, new.links, matched))
     return replace(new, name=other.name, fleet=fleet, links=links), f"fleet and server of {other.name}; {said}"

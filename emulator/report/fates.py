@@ -1,5 +1,5 @@
-"""Charts of what became of asked devices (counted, late, lost, refused), of their time (useful, wasted, idle), and of
-bytes (counted, wasted).  A device-round is one device that is asked in one round."""
+"""Charts of what became of selected devices (aggregated, late, lost, refused), of their time (useful, wasted, idle),
+and of bytes (useful, wasted).  A device-round is one device that is selected in one round."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from emulator.results import units
 from emulator.results.results import Row, Runs
 from emulator.results.summary import device_seconds, fates, round_bytes
 
-BYTES = {"counted": palette.FATES["counted"], "wasted": palette.FATES["lost"]}
+BYTES = {use: palette.USES[use] for use in ("useful", "wasted")}
 REASONS = {  # reasons of refusals, by kind
     "device": "too little memory",
     "examples": "an impossible number of examples",
@@ -25,26 +25,27 @@ Events = Callable[[str, int], Iterable[Event]]
 
 
 def devices(runs: Runs, events: Events) -> Figure | None:
-    """Returns the chart of device-rounds by fate, for each algorithm; a sentence if all counted; None if no device was
-    asked."""
+    """Returns the chart of device-rounds by fate, for each algorithm; a sentence if all were aggregated; None if no
+    device was selected."""
     told = {label: fates([row for rows in seeds.values() for row in rows]) for label, seeds in runs.items()}
-    found = {label: {fate: float(of[fate]) for fate in palette.FATES} for label, of in told.items()}
+    keys = {"aggregated": "counted"}  # in records
+    found = {label: {fate: float(of[keys.get(fate, fate)]) for fate in palette.FATES} for label, of in told.items()}
     found = {label: of for label, of in found.items() if any(of.values())}
     if not found:
         return None
     asked = sum(sum(of.values()) for of in found.values())
-    if all(of["counted"] == sum(of.values()) for of in found.values()):
-        said = f"All {asked:,.0f} device-rounds of all algorithms and seeds counted: none was late, lost or refused."
-        return Figure("devices", "Counted, late, lost, refused", said)
+    if all(of["aggregated"] == sum(of.values()) for of in found.values()):
+        said = f"All {asked:,.0f} device-rounds were aggregated: none was late, lost or refused."
+        return Figure("devices", "Aggregated, late, lost, refused", said)
     chart = _bars(found, palette.FATES, "device-rounds, all seeds", 1.0)
     caption = (
-        "Device-rounds, the sum over all seeds: counted; late for the close; lost (went off); refused (the device’s "
+        "Device-rounds, the sum over all seeds: aggregated; late for the close; lost (went off); refused (the device’s "
         f"memory cannot hold the job, or its reply is not sound). {' '.join(refusals(runs, events))}"
     ).rstrip()
-    description = "What became of the devices that were asked, one stacked bar for each algorithm."
+    description = "What became of the selected devices, one stacked bar for each algorithm."
     return Figure(
         "devices",
-        "Counted, late, lost, refused",
+        "Aggregated, late, lost, refused",
         caption,
         dressed(chart, "devices", description),
         ("algorithm", *palette.FATES),
@@ -77,9 +78,9 @@ def usage(runs: Runs) -> Figure | None:
     unit = units.of_time(sum(seconds.values()) for seconds in found.values())
     chart = _bars(found, palette.USES, f"device-time, {unit.name}", unit.size)
     caption = (
-        "The time of all devices that were asked, each from the opening of a round to its close; mean over seeds of "
-        "whole runs. Useful: receiving, computing or sending for a reply that counted. Wasted: the same for one that "
-        "did not count, or what had to be done again. Idle: waiting for the others to end, or offline."
+        "The time of all selected devices, each from the opening of a round to its close; mean over seeds of whole "
+        "runs. Useful: receiving, computing or sending for a reply that was aggregated. Wasted: the same for one that "
+        "was not, or what had to be done again. Idle: waiting for the others to end, or offline."
     )
     return Figure(
         "usage",
@@ -99,26 +100,26 @@ def usage(runs: Runs) -> Figure | None:
 
 
 def wasted(runs: Runs) -> Figure | None:
-    """Returns the chart of counted and wasted bytes for each algorithm; a sentence if none was wasted; None if nothing
+    """Returns the chart of useful and wasted bytes for each algorithm; a sentence if none was wasted; None if nothing
     was sent."""
     found = {label: _bytes(seeds) for label, seeds in runs.items()}
     found = {label: sizes for label, sizes in found.items() if any(sizes.values())}
     if not found:
         return None
     unit = units.of_bytes(sum(sizes.values()) for sizes in found.values())
-    title = "Bytes that counted, and wasted ones"
+    title = "Useful and wasted bytes"
     if not any(sizes["wasted"] for sizes in found.values()):
-        return Figure("wasted", title, "No byte was wasted: each went for a reply that counted, and was sent once.")
+        return Figure("wasted", title, "No byte was wasted: every reply was aggregated, and every byte was sent once.")
     chart = _bars(found, BYTES, unit.name, unit.size)
     caption = (
-        "Bytes both ways, mean over seeds of whole runs: wasted are those of device-rounds that were not counted, and "
+        "Bytes both ways, mean over seeds of whole runs: wasted are those of replies that were not aggregated, and "
         "those that were sent once more."
     )
     return Figure(
         "wasted",
         title,
         caption,
-        dressed(chart, "wasted", "Bytes that counted and wasted bytes, one stacked bar for each algorithm."),
+        dressed(chart, "wasted", "Useful and wasted bytes, one stacked bar for each algorithm."),
         ("algorithm", *(f"{fate}, {unit.name}" for fate in BYTES), "wasted, %"),
         [
             (label, *map(unit.show, sizes.values()), f"{100 * sizes['wasted'] / sum(sizes.values()):.1f}")
@@ -132,11 +133,11 @@ def _sum(seeds: Mapping[int, Sequence[Row]], key: str) -> int:
 
 
 def _bytes(seeds: Mapping[int, Sequence[Row]]) -> dict[str, float]:
-    """Returns the counted and the wasted bytes of a whole run, as means over the seeds that have rounds."""
+    """Returns the useful and the wasted bytes of a whole run, as means over the seeds that have rounds."""
     played = sum(map(bool, seeds.values())) or 1
     waste = _sum(seeds, "wasted_bytes") / played
     every = sum(round_bytes(row) for rows in seeds.values() for row in rows) / played
-    return {"counted": every - waste, "wasted": waste}
+    return {"useful": every - waste, "wasted": waste}
 
 
 def _bars(found: Mapping[str, Mapping[str, float]], colours: Mapping[str, str], title: str, size: float) -> Chart:

@@ -5,6 +5,14 @@
   const narrow = matchMedia("(max-width: 40rem)").matches;
   const actions = { export: { svg: true, png: true }, source: false, compiled: false, editor: false };
 
+  // Commands name the results' folder as ".", so that the page's bytes do not depend on where it is.
+  const { protocol, pathname } = location;
+  const beside = protocol === "file:" ? decodeURIComponent(pathname).replace(/[^/]*$/, "").replace(/(.)\/$/, "$1") : ".";
+  const folder = document.documentElement.dataset.folder ?? beside;
+  const quoted = /^[\w@%+=:,./-]+$/.test(folder) ? folder : `'${folder.replaceAll("'", `'"'"'`)}'`;
+  for (const code of document.querySelectorAll(".verdict code, #about dd code"))
+    code.textContent = code.textContent.replace(/^(fedlapse .*?) \.(?=[/ ]|$)/, (_, before) => `${before} ${quoted}`);
+
   const draw = async (name, spec) => {
     spec.config.legend.columns = narrow ? 2 : 5;
     if (narrow) {

@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from altair.utils.schemapi import debug_mode
@@ -49,6 +50,7 @@ HEADLINE = 640  # width of the picture for readers without JavaScript
 ANSWER = ("times", "seconds")  # at the top, side by side
 FIRST = "accuracy-time"  # after the answer and before the tables
 UNITS = re.compile(r"(\d) (s|min|h|days|%|[kMG]B)(?!\w)")  # a number and its unit stay on one line
+HERE = Path()  # the page's own folder; page.js names it by the page's address
 MOST_SHOWN = 50_000  # bytes of a shown scenario file; usual ones have a few kB
 SECTIONS = {  # {heading: the charts below it}
     "Accuracy": ("accuracy-rounds", "accuracy-bytes"),
@@ -61,12 +63,13 @@ SECTIONS = {  # {heading: the charts below it}
 }
 
 
-def page(results: Sequence[Results]) -> str:
-    """Returns the HTML of the report on one or several folders of results; equal results give equal bytes.
+def page(results: Sequence[Results], elsewhere: bool = False) -> str:
+    """Returns the HTML of the report on one or several folders of results.
 
-    Raises ValueError if there are no results, or if a record is damaged.
+    `elsewhere`: the page will not be in the folder of its results, so its commands name that folder.  Else equal
+    results give equal bytes, wherever they are.  Raises ValueError if there are no results, or if a record is damaged.
     """
-    return render(compare(results))
+    return render(compare(results), elsewhere or len(results) > 1)
 
 
 def charts(results: Sequence[Results]) -> Mapping[str, Chart]:
@@ -90,8 +93,12 @@ def beginning(runs: Runs, targets: Sequence[Target], task: Task) -> list[Figure]
 
 
 def style() -> str:
-    """Returns the CSS of the page."""
-    return _text("page.css")
+    """Returns the CSS of the page and of the live page; colours of charts are lighter in the dark."""
+    lighter = (
+        f'.chart [fill="{colour}" i] {{ fill: {light}; }} .chart [stroke="{colour}" i] {{ stroke: {light}; }}'
+        for colour, light in palette.ON_DARK.items()
+    )
+    return "\n".join([_text("page.css"), "@media screen and (prefers-color-scheme: dark) {", *lighter, "}"])
 
 
 def figures(all_: SideBySide) -> list[Figure]:
@@ -121,8 +128,9 @@ def figures(all_: SideBySide) -> list[Figure]:
 
 
 @debug_mode(False)  # Altair's checks of every chart take longer than all the rest; tests make them
-def render(all_: SideBySide) -> str:
+def render(all_: SideBySide, elsewhere: bool = False) -> str:
     drawn = figures(all_)
+    places = {name: one.folder.resolve() if elsewhere else HERE for name, one in all_.sources.items()}
     specs = {figure.name: figure.spec(validate=False) for figure in drawn if figure.chart}
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters["ticked"] = _ticked
@@ -131,7 +139,7 @@ def render(all_: SideBySide) -> str:
         facts=facts,
         made_by=MADE_BY,
         notes=notes(all_),
-        verdicts=dict(_verdicts(all_)),
+        verdicts=dict(_verdicts(all_, places)),
         unlike=unlike(all_),
         remarks=list(_remarks(all_)),
         answer=[figure for figure in drawn if figure.name in ANSWER],
@@ -147,27 +155,26 @@ def render(all_: SideBySide) -> str:
         sections=_sections(drawn),
         headline=_trusted(_headline(drawn)),
         hatched=palette.hatched(),
-        on_dark=palette.ON_DARK,
         written={name: dict(_written(one)) for name, one in all_.sources.items()},
-        commands={name: command(one) for name, one in all_.sources.items()},
+        commands={name: command(one, places[name]) for name, one in all_.sources.items()},
         specs=_json(specs),
         choices=_json(timeline.choices(all_.runs)),
-        style=_trusted(_text("page.css")),
+        style=_trusted(style()),
         script=_trusted(_text("page.js")),
         vega=_trusted(script_of_vega()),
     )
 
 
-def command(results: Results) -> str:
-    """Returns the command line that reproduces these results from the scenario file in their folder."""
+def command(results: Results, place: Path) -> str:
+    """Returns the command line that reproduces these results from the scenario file in their folder, `place`."""
     if results.host.get("world") == "replay":
         return shlex.join(map(str, results.host.get("command", ())))
+    scenario = shlex.quote(f"{place}/scenario.yaml")
     if results.host.get("world") != "sockets":
-        return shlex.join(["fedlapse", "compare", str(results.folder / "scenario.yaml")])
+        return f"fedlapse compare {scenario}"
     speedup = results.host.get("speedup", 1.0)
     faster = f" --speedup {speedup:g}" if speedup != 1 else ""
     label = results.scenario.algorithms[0].name  # `run` plays one algorithm
-    scenario = shlex.quote(str(results.folder / "scenario.yaml"))
     return f"fedlapse run {scenario} --algorithm {label} --world sockets{faster}"
 
 
@@ -180,16 +187,11 @@ def _written(one: Results) -> Iterator[tuple[str, Any]]:
         yield "text", long if len(given.file) > MOST_SHOWN else given.file.decode("utf-8-sig", "replace")
 
 
-def _verdicts(all_: SideBySide) -> Iterator[tuple[str, tuple[list[str], list[str]]]]:
+def _verdicts(all_: SideBySide, places: Mapping[str, Path]) -> Iterator[tuple[str, tuple[list[str], list[str]]]]:
     """Yields each folder's verdict as `compare` printed it: its lines, and the reasons with next steps."""
     for name, one in all_.sources.items():
         if lines := answered(one.summary):
-            yield name, ([_kept(line) for line in lines], [_kept(line) for line in told(one.summary, one.folder)])
-
-
-def _kept(line: str) -> str:
-    """Returns the line with no-break spaces between numbers and units, so that they stay on one line."""
-    return UNITS.sub("\\1\u00a0\\2", line.strip())
+            yield name, (lines, [line.strip() for line in told(one.summary, places[name])])
 
 
 def _remarks(all_: SideBySide) -> Iterator[str]:
@@ -201,7 +203,7 @@ def _remarks(all_: SideBySide) -> Iterator[str]:
             from emulator.report import winners  # imports altair
 
             if winners.outdated(one.folder, one.summary.get("digest")):
-                yield "The map that lies here is of other results, and not shown; `fedlapse map` makes it anew."
+                yield "map.json is of other results, so it is not shown; `fedlapse map` makes it again."
 
 
 def _sections(drawn: Sequence[Figure]) -> dict[str, list[Figure]]:
@@ -247,9 +249,11 @@ def _headline(drawn: Sequence[Figure]) -> str:
 
 
 def _ticked(line: str) -> Markup:
-    """Returns the line as HTML, with text between backticks as code elements."""
-    parts = line.split("`")
-    return Markup("").join(Markup("<code>{}</code>").format(part) if n % 2 else part for n, part in enumerate(parts))
+    """Returns the line as HTML: text between backticks as code elements, and else no-break spaces before units."""
+    parts = ((n % 2, part) for n, part in enumerate(line.split("`")))
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if code else UNITS.sub("\\1\u00a0\\2", part) for code, part in parts
+    )
 
 
 def _json(value: Any) -> Markup:

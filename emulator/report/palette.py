@@ -29,8 +29,8 @@ SET_UP, WAITING, OTHER = "set-up", "waiting", "other"
 PLAIN = {SET_UP: "#6E6E6E", WAITING: "#C9CDD1", OTHER: "#F2F2F2"}
 WHAT = {family: shades[0] for family, shades in SHADES.items()} | {"off": "#9A9A9A"}
 STRIPES = {"download": 45, "upload": -45, WAITING: 90}  # angles of hatching by family, in degrees
-FATES = {"counted": "#BFD3B3", "late": "#93AD80", "lost": "#5B7A4C", "refused": "#2F4425"}
-USES = {"useful": FATES["counted"], "wasted": FATES["lost"], "idle": PLAIN[WAITING]}
+FATES = {"aggregated": "#BFD3B3", "late": "#93AD80", "lost": "#5B7A4C", "refused": "#2F4425"}
+USES = {"useful": FATES["aggregated"], "wasted": FATES["lost"], "idle": PLAIN[WAITING]}
 
 
 def of_labels(labels: Sequence[str]) -> list[str]:

@@ -60,7 +60,7 @@ def figure(runs: Runs) -> Figure | None:
     places = {part: number for number, part in enumerate(names)}
     rows = [(run, round, names[part], places[part], seconds / unit.size) for run, round, part, seconds in drawn]
     columns = {"run": "number", "round": "number", "part": "string", "place": "number", "time": "number"}
-    x = alt.X("round:O", title="round", axis=alt.Axis(labelAngle=0, labelOverlap=True))
+    x = alt.X("round:O", title="round", axis=alt.Axis(labelAngle=0, labelOverlap=True, labelSeparation=4))
     here = table(columns, rows).transform_filter("datum.run == run").encode(x=x)
     one = here.transform_aggregate(n="count()", groupby=["round"])
     is_chosen = "datum.round == round"

@@ -71,7 +71,7 @@ def shares(runs: Runs, summary: Mapping[str, Any], events: Events) -> Figure | N
     described = "Replies of each device, in falling order, one line for each algorithm."
     chart = _lines("shares", described, points, summary, x, "replies, 1 = as many as the mean device", "step-before")
     caption = (
-        "Replies of each device that are in a model, of all devices that were asked; all seeds. Even: Jain’s index, "
+        "Replies of each device that are in a model, of all selected devices; all seeds. Even: Jain’s index, "
         "(Σ n)² / (N Σ n²) for n replies of each of N devices; 1 if all have as many, 1/N if one has all."
     )
     rows = [

@@ -26,13 +26,13 @@ from emulator.results.resampling import in_cell
 from emulator.results.units import counted, duration, joined
 
 NOBODY, UNPLAYED = "no algorithm gets there", "not played"
-GREY = {TIED: "#C4C4C4", NOBODY: "#E4E4E4", UNKNOWN: "#999999", UNPLAYED: "#FFFFFF"}
+GREY = {TIED: "#DCDCDC", NOBODY: "#EFEFEF", UNKNOWN: "#C2C2C2", UNPLAYED: "#FFFFFF"}
 EDGE = "#888888"  # around white cells
-OPACITY = 0.6  # of cells and of their colours in the legend, so that numbers can be read
+TINT = 0.6  # share of an algorithm's colour in a cell, the rest white, so that numbers can be read
 MOST_TIED = 2  # algorithms that a cell has room to name
-OWN = "◆"
+OWN = "◇"
 SIDE = (52, 110)  # pixels of a cell: smallest, largest
-LETTER = 7  # pixels of a cell's text
+LETTER, LINE = 7, 13  # pixels of a cell's text: wide, high
 WIDE = 720  # pixels of a map with few cells
 WRAPPED = 64  # characters a line of a picture's caption
 BOUNDS = {
@@ -89,7 +89,7 @@ def answer(cells: Sequence[MapCell], target: str) -> str:
     won = Counter(each.first for each in cells if each.first)
     ties = won.pop(TIED, 0)
     if not won:
-        return f"Nobody is shown to be first to {target}: a tie in {ties} of {counted(len(cells), 'cell')}"
+        return f"No algorithm is clearly first to {target}: a tie in {ties} of {counted(len(cells), 'cell')}"
     said = [f"{label} in {number}" for label, number in won.most_common()]
     said[0] += f" of {counted(len(cells), 'cell')}"
     return f"First to {target}: {', '.join(said)}{f'; a tie in {ties}' if ties else ''}"
@@ -157,7 +157,8 @@ def _spec(shown: Figure, below: Sequence[str] = ()) -> dict[str, Any]:
 def _framed(chart: Any, description: str) -> Any:
     return (
         chart.properties(name="map", description=description)
-        .configure_view(stroke=None, fill="white")  # also in the dark, so that the colours are those of the legend
+        .configure(background="transparent")
+        .configure_view(stroke=None)
         .configure_axis(grid=False, titleFontWeight="normal", labelFontSize=12, titleFontSize=12)
         .configure_legend(
             orient="bottom",
@@ -176,12 +177,17 @@ def _values(axis: Axis | None) -> range:
 
 
 def _colours(there: Collection[str], labels: Sequence[str]) -> dict[str, str]:
-    """Returns the colour of each name in `there`: algorithms, and words for cells without a winner.
+    """Returns the light colour of each name in `there`: algorithms, and words for cells without a winner.
 
     An algorithm's colour depends on its place in `labels` alone, so it is the same whoever else wins.
     """
-    known = dict(zip(labels, of_labels(labels), strict=True)) | GREY
+    known = dict(zip(labels, map(_tinted, of_labels(labels)), strict=True)) | GREY
     return {name: colour for name, colour in known.items() if name in there}
+
+
+def _tinted(colour: str) -> str:
+    """Returns a colour, `#RRGGBB`, mixed with white."""
+    return "#" + "".join(f"{round(255 - TINT * (255 - part)):02X}" for part in bytes.fromhex(colour[1:]))
 
 
 def _panel(
@@ -202,9 +208,10 @@ def _panel(
         "y": alt.Y("j:Q", title=y.title if y else None, scale=alt.Scale(domain=[0, up], nice=False), axis=_axis(y)),
     }
     middle: Any = {"x": alt.X("cx:Q"), "y": alt.Y("cy:Q")}
-    centred = here.transform_calculate(cx="datum.i + 0.5", cy="datum.j + 0.5")
+    rise = f"{LINE / 2 / side} * (length(split(datum.ratio, '\\n')) - 1)"  # Vega centres the first line of a text
+    centred = here.transform_calculate(cx="datum.i + 0.5", cy=f"datum.j + 0.5 + {rise}")
     edges = alt.condition(f"datum.winner == '{UNPLAYED}'", alt.value(EDGE), alt.value("white"))
-    boxes = here.mark_rect(strokeWidth=0.5, opacity=OPACITY).encode(
+    boxes = here.mark_rect(strokeWidth=0.5, opacity=1).encode(
         **at,
         stroke=edges,
         x2="i2:Q",
@@ -293,7 +300,8 @@ def caption(cells: Sequence[MapCell], labels: Sequence[str], notes: Sequence[str
     """Returns the caption of the map: how to read it, the algorithms that win nowhere, and the notes."""
     there = {_winner(each) for each in cells}
     said = [
-        f"Colour: the first of {', '.join(labels)} by the mean time over seeds; number: the next one's over its own"
+        f"Colour: the first of {', '.join(labels)} by the mean time over seeds",
+        "number: how many times as long the next one takes",
     ]
     if len(there) > 1:
         said.append("line: where the winner changes")

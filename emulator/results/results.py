@@ -139,7 +139,7 @@ def facts(scenario: Scenario) -> str:
         counted(len(scenario.seeds), "seed"),
         f"at most {counted(scenario.rounds.max, 'round')}",
         f"{scenario.data.set}, {scenario.data.split.kind} split",
-        scenario.model,
+        scenario.model.name,
         f"network model {scenario.network_model}",
     ]
     return " · ".join(parts)

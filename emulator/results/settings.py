@@ -55,6 +55,8 @@ def settings(scenario: Scenario) -> Table:
     all others that are not defaults."""
     usual, trained = Training().model_dump(), scenario.training.model_dump(exclude={"stack"})
     shared = {key: said for key, said in trained.items() if key in ALWAYS or said != usual[key]}
+    if model := {key: value for key, value in scenario.model if value and key not in ("name", "digest")}:
+        shared["model"] = model
     hows = [scenario.tuned.get(entry.name, "") for entry in scenario.algorithms]
     once = hows[0] if len(set(hows)) == 1 else ""
     named = [

@@ -20,6 +20,8 @@ from emulator.record.repeated import Otherwise, known
 from emulator.record.seal import CODE
 from emulator.sessions.machine import processor
 from scenarios.builders.reads import SEEN, sign
+from scenarios.builders.selections import named as selection_of
+from scenarios.builders.sets import FORMS
 from scenarios.builders.sources import OURS, file_of, sources
 from scenarios.schema.scenario import Scenario
 
@@ -87,7 +89,9 @@ def or_go_on(out: Path) -> str:
 def _modules(scenario: Scenario) -> Mapping[str, str]:
     """Returns the SHA-256 of the user's own modules, by name: those that the scenario names and that have a file, and
     the modules that these import."""
-    named = [scenario.model, scenario.data.set, *(entry.key for entry in scenario.algorithms)]
+    named = [scenario.model.name, scenario.task.name, scenario.training.optimizer]
+    named += [scenario.data.set] if scenario.data.set.partition(":")[0] not in FORMS else []
+    named += [name for each in scenario.algorithms for name in (each.key, selection_of(each, scenario)[0])]
     roots = {name.partition(":")[0] for name in named if ":" in name}
     found = sources({root for root in roots if file_of(root)})
     return {name: digest for name, digest in found.items() if name.partition(".")[0] not in OURS}

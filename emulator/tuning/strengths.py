@@ -29,8 +29,8 @@ def automatic(scenario: Scenario) -> dict[str, Entry]:
             owner, _, option = path.rpartition(".")
             first = next((each for each in scenario.algorithms if owner in (each.name, each.key)), None)
             if first is None or not isinstance(first.options.get(option), (int, float)) or not first.options[option]:
-                said = f"{path}: auto begins with the value that the algorithm has, as {{{owner}: {{{option}: 1}}}}"
-                raise BadScenario(f"{said}; give it one above 0", ("tune", "grid"))
+                said = f"{path}: auto begins with the algorithm's own value; give it one above 0"
+                raise BadScenario(f"{said}, for example {{{owner}: {{{option}: 1}}}}", ("tune", "grid"))
             found[path] = first
     return found
 

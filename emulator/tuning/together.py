@@ -69,7 +69,7 @@ def target_of(scenario: Scenario) -> Target:
     if isinstance(aim, Aim):
         return Target(METRIC, aim.value, aim.hold, lower=lower)
     if not scenario.rounds.targets:
-        raise ValueError("the scenario has no target; give tune.target, as {value: 0.9}")
+        raise ValueError("the scenario has no target; give tune.target, for example {value: 0.9}")
     return Target(METRIC, scenario.rounds.targets[-1].value, HOLD, lower=lower)
 
 

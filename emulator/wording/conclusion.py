@@ -84,4 +84,4 @@ def told(summary: Mapping[str, Any], out: Path) -> Iterator[str]:
     `out`: the folder of the results, which the commands name.
     """
     yield from (f"  {line}" for line in summary.get("why", ()))
-    yield from (str(hint).replace("OUT", shlex.quote(str(out))) for hint in summary.get("hints", ()))
+    yield from (str(hint).replace("OUT", shlex.quote(str(out)), 1) for hint in summary.get("hints", ()))

@@ -79,7 +79,7 @@ def _settings(found: Mapping[str, Setting]) -> Iterator[str]:
 def _setting(name: str, of: Setting) -> Iterator[str]:
     data, rounds = of.scenario.data.set, of.scenario.rounds
     yield f"\n### {name}\n"
-    yield f"{data}, {of.scenario.model}, {of.scenario.devices} devices, {rounds.max} rounds.\n"
+    yield f"{data}, {of.scenario.model.name}, {of.scenario.devices} devices, {rounds.max} rounds.\n"
     once, often = (beside(of.scenario.published, of.runs, ending, of.scenario.task) for ending in (1, ENDING))
     if once:
         yield from table(TABLE, [_number(*both) for both in zip(once, often, strict=True)])

@@ -18,7 +18,7 @@ from rich.table import Table
 
 from emulator.forecast.breakeven import FATES
 from emulator.forecast.mean_round import MeanRound
-from emulator.results.units import counted, duration, joined, of_energy, under
+from emulator.results.units import counted, duration, joined, of_bytes, of_energy, under
 from emulator.wording.names import CALLED
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def text(plan: Forecast) -> str:
     parts: list[RenderableType] = [
         *_deadline(plan, width),
         filled(_opening(plan), width),
-        *(filled(line, width) for line in chain(_versions(plan), _choices(plan))),
+        *(filled(line, width) for line in chain(_travel(plan), _versions(plan), _choices(plan))),
         *_devices(plan, width),
         *([_shared(plan)] if plan.shared else []),
         _rounds(plan),
@@ -124,6 +124,26 @@ def _course(of: Course) -> str:
         f"{of.asked} at work, and {make} a version of the model, which the tables call a round; at most "
         f"{counted(of.rounds, 'version')}, counted as {counted(of.turns, 'round')} of {of.asked} replies"
     )
+
+
+def _travel(plan: Forecast) -> Iterator[str]:
+    """Yields what of the model travels, if not all of it does."""
+    if plan.travel is None:
+        return
+    travels, kept, frozen, whole = (
+        of_bytes([size]).full(size)
+        for size in (
+            *(plan.travel.travels, plan.travel.kept, plan.travel.frozen),
+            plan.travel.brought * plan.devices,
+        )
+    )
+    parts = [f"{travels} travel with each message"]
+    if plan.travel.kept:
+        parts.append(f"{kept} never leave a device, which keeps its own")
+    if plan.travel.frozen:
+        once = f"travel once to each device ({whole} to all of them), in none of the rounds below"
+        parts.append(f"{frozen} are frozen, and {once if plan.travel.brought else 'are on the devices already'}")
+    yield f"Of the model {'; '.join(parts)}."
 
 
 def _versions(plan: Forecast) -> Iterator[str]:
@@ -268,10 +288,11 @@ def _of_run(cost: MeanRound, rounds: int) -> str:
 
 
 def _fates(cost: MeanRound) -> str:
-    """Returns a phrase on how many of the asked devices count in a round, and how many of the others are late, lost
-    or refused."""
+    """Returns a phrase on how many replies of the selected devices are aggregated in a round, and how many of the
+    others are late, lost or refused."""
     if cost.staleness is not None:
-        return f"{cost.replies:.3g} count, {cost.replies - cost.counted:.1f} of which earlier rounds asked"
+        earlier = cost.replies - cost.counted
+        return f"{cost.replies:.3g} aggregated, {earlier:.1f} of them from devices selected in earlier rounds"
     others = [f"{getattr(cost, fate):.1f} {fate}" for fate in FATES if getattr(cost, fate)]
     return f"{cost.counted:.3g} of {cost.asked:.3g} selected are aggregated: {', '.join(others)}"
 

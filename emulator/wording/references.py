@@ -12,11 +12,13 @@ from emulator.results.results import Results, targets
 from emulator.results.units import counted, joined
 from scenarios.schema.entries import Entry
 from scenarios.schema.known import algorithms
+from scenarios.schema.task import OF_MAIN, Task
 
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper: its key, authors as BibTeX takes them, title, place and year, and number on arXiv ("": not there)."""
+    """A paper: its key, authors as BibTeX takes them, title, place and year, number on arXiv ("": not there), and kind
+    of entry if it has a place."""
 
     key: str
     authors: str
@@ -24,10 +26,11 @@ class Paper:
     place: str  # "": only on arXiv
     year: int
     arxiv: str = ""
+    kind: str = "inproceedings"
 
     def bibtex(self) -> str:
         """Returns the entry for a file of references."""
-        kind = "inproceedings" if self.place and self.arxiv else "misc"
+        kind = self.kind if self.place else "misc"
         place = {"inproceedings": "booktitle", "misc": "howpublished"}[kind]
         fields = {"author": self.authors, "title": f"{{{self.title}}}", place: self.place, "year": str(self.year)}
         if self.arxiv:
@@ -60,6 +63,7 @@ PAPERS = {  # by algorithm
         "Overcoming Forgetting in Federated Learning via Importance From Agent",
         "Term project, Seoul National University",
         2020,
+        kind="misc",
     ),
     "ca2fl": Paper(
         "wang2024tackling",
@@ -83,6 +87,7 @@ PAPERS = {  # by algorithm
         "{FADAS}: Towards Federated Adaptive Asynchronous Optimization",
         "International Conference on Machine Learning (ICML)",
         2024,
+        "2407.18365",
     ),
     "fedadam": ADAPTIVE,
     "fedasync": Paper(
@@ -232,9 +237,9 @@ def _methods(found: Results) -> str:
     devices = (
         f"{counted(of.devices, 'emulated device')} ({joined(list(dict.fromkeys(each.profile for each in of.fleet)))})"
     )
-    aims = joined([_goal(target) for target in targets(of)])
+    aims = joined([_goal(target, of.task) for target in targets(of)])
     until = f", and report the virtual time until {aims}" if aims else ""
-    trained = f"{_latex(of.model)} on {_latex(of.data.set)} ({of.data.split.kind} split)"
+    trained = f"{_latex(of.model.name)} on {_latex(of.data.set)} ({of.data.split.kind} split)"
     length = f"at most {counted(of.rounds.max, 'round')} with {counted(len(of.seeds), 'random seed')}"
     return (
         f"We {verb} {compared} with fedlapse {_version(found)} \\cite{{fedlapse}} on {devices}, training {trained} for "
@@ -243,10 +248,10 @@ def _methods(found: Results) -> str:
     )
 
 
-def _goal(target: Target) -> str:
-    metric = {"accuracy": "test accuracy"}.get(target.metric, f"{target.metric} accuracy")
+def _goal(target: Target, task: Task) -> str:
+    metric = f"{target.metric} {task.main}" if target.metric in OF_MAIN else f"test {target.metric}"
     held = f" in {target.hold} evaluated rounds in a row" if target.hold > 1 else ""
-    return f"{metric} {target.value:g}{held}" + (f" for {target.hold_s:g} s" if target.hold_s else "")
+    return f"{_latex(metric)} {target.value:g}{held}" + (f" for {target.hold_s:g} s" if target.hold_s else "")
 
 
 def _latex(name: str) -> str:

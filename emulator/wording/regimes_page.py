@@ -114,7 +114,7 @@ def _facts(scenario: Scenario) -> str:
     share = f"{scenario.needed} of {counted(scenario.devices, 'device')} a round"
     epochs = scenario.training.epochs
     work = "1 epoch" if epochs == 1 else f"{epochs:g} epochs"
-    return f"{escaped(scenario.data.set)} ({escaped(said)}), {escaped(scenario.model)}, {share}, {work}."
+    return f"{escaped(scenario.data.set)} ({escaped(said)}), {escaped(scenario.model.name)}, {share}, {work}."
 
 
 PAYS = (

@@ -98,7 +98,7 @@ def _protocol(answer: Answer) -> Lines:
     facts = [
         f"SHA-256 `{answer.digest}`{'' if answer.exploratory else ', fixed before training'}.",
         (
-            f"{counted(scenario.devices, 'device')}, {escaped(scenario.data.set)}, {escaped(scenario.model)}, "
+            f"{counted(scenario.devices, 'device')}, {escaped(scenario.data.set)}, {escaped(scenario.model.name)}, "
             f"network model {scenario.network_model}."
         ),
         f"Seeds {seeds}. At most {counted(scenario.rounds.max, 'round')}.",

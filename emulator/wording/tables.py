@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from math import floor, log10
 from statistics import fmean
 from typing import Any
 
@@ -39,7 +40,6 @@ CUT = (
     " ≥, ≤: some seeds did not reach the target in time and count up to the second that the verdict names, so the true "
     "value is at least, or at most, this large."
 )
-FIGURES = Unit("", 1.0, 3)  # format of accuracies and other numbers of rounds
 
 
 def to_targets(summary: Mapping[str, Any], without: Collection[str] = ()) -> Table:
@@ -158,13 +158,13 @@ def at_the_end(summary: Mapping[str, Any], without: Collection[str] = ()) -> Tab
         "personalised: the same after one local update."
     )
     if fates:
-        what = ", ".join(fates).capitalize()
+        what = ", ".join(map(_fate, fates)).capitalize()
         caption += f" {what}: share of the selected devices, over all rounds and seeds."
     if any("staleness" in said for said in entries):
         rows = [(*row, _stale(said.get("staleness"))) for row, said in zip(rows, entries, strict=True)]
         fates.append("staleness")
         caption += " Staleness: mean and largest, in versions of the model; rounds of asynchronous runs are versions."
-    headings = ("algorithm", "rounds", _heading("time", time), size or "bytes", *metrics, *fates)
+    headings = ("algorithm", "rounds", _heading("time", time), size or "bytes", *metrics, *map(_fate, fates))
     found = Table(caption, headings, rows, 1)
     return found if "joules" in without else _with_energy(found, entries)
 
@@ -233,9 +233,9 @@ def _spreads(found: Mapping[str, Any], names: Iterable[str]) -> list[str]:
 
 
 def _figure(values: Iterable[float | None]) -> Unit:
-    """Returns a number format with three digits after the point, or with one digit if any value is 10 or more."""
-    largest = max((value for value in values if value is not None), default=0.0)
-    return FIGURES if largest < 10 else replace(FIGURES, digits=1)
+    """Returns a number format that shows three digits of the largest value, and at most six after the point."""
+    largest = max((abs(value) for value in values if value), default=1.0)
+    return Unit("", 1.0, min(6, max(0, 2 - floor(log10(largest)))))
 
 
 def published(summary: Mapping[str, Any]) -> Table:
@@ -250,8 +250,13 @@ def published(summary: Mapping[str, Any]) -> Table:
     return Table(caption, ("algorithm", "", "source", "published", "ours", "seeds"), rows, 3)
 
 
+def _fate(key: str) -> str:
+    """Returns the word for a fate of selected devices, by its key in records."""
+    return "aggregated" if key == "counted" else key
+
+
 def _percents(said: Mapping[str, Any], fates: Iterable[str]) -> list[str]:
-    """Returns a cell for each of these fates, such as late or lost: its percentage of the asked devices, over all
+    """Returns a cell for each of these fates, such as late or lost: its percentage of the selected devices, over all
     rounds."""
     counts = said["device_rounds"]
     asked = max(1, counts["asked"])

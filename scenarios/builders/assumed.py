@@ -66,7 +66,7 @@ def _radios(said: Sequence[link_keys.AnyLink]) -> Iterator[str]:
         if not any(isinstance(each, link_keys.Links) and each.latency_ms is None for each in of):
             assumed.discard("latency_ms")
         if "rates_mbit_s" in assumed:
-            yield f"radio {radio}: its rates are assumed, nobody measured them"
+            yield f"radio {radio}: its rates are assumed, not measured"
         elif assumed:
             yield f"radio {radio}: its rates were measured, other numbers are assumed ({', '.join(sorted(assumed))})"
 
@@ -77,11 +77,11 @@ def _unused(scenario: Scenario) -> Iterator[str]:
     for group in scenario.fleet:
         model = _model(group, scenario)
         if group.link.loss and model not in TCP:
-            yield f"{group.name or group.profile}: loss is not used, as links of the model {model} lose nothing"
+            yield f"{group.name or group.profile}: loss is not used, because links of the model {model} lose nothing"
     fields = link_keys.Transport.model_fields
     keys = [key for key, value in scenario.network if key != "model" and value != fields[key].default]
     if keys and not TCP & _models(scenario):
-        yield f"network: {', '.join(keys)} is not used, as no link is of the model tcp or windows"
+        yield f"network: {', '.join(keys)} is not used, because no link is of the model tcp or windows"
 
 
 def _buffers(scenario: Scenario) -> Iterator[str]:
@@ -92,10 +92,10 @@ def _buffers(scenario: Scenario) -> Iterator[str]:
         return
     for called, said in _links(scenario):
         if not isinstance(said, link_keys.Links) and said.kind:
-            yield f"{called}: kind is not used, as only the model windows has queues by kind"
+            yield f"{called}: kind is not used, because only the model windows has queues by kind"
     if "tcp" in models and scenario.network.congestion != "bbr":
         return
     why = "flows of bbr share equally" if "tcp" in models else "no link is of the model tcp or windows"
     for called, said in _links(scenario):
         if not isinstance(said, link_keys.Links) and said.buffer_kb:
-            yield f"{called}: buffer_kb is not used, as {why}"
+            yield f"{called}: buffer_kb is not used, because {why}"

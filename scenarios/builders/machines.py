@@ -128,7 +128,7 @@ def _check_size(scenario: Scenario) -> None:
     for each in (scenario, *(scenario.under(entry.name) for entry in scenario.algorithms)):
         if each.asked > MOST_ASKED:
             key = "in_flight" if each.rounds.in_flight else "ask" if each.rounds.ask else "fraction"
-            message = f"{each.asked} devices are asked in a round; it must be {MOST_ASKED} at most"
+            message = f"{each.asked} devices are selected per round; it must be {MOST_ASKED} at most"
             raise BadScenario(message, ("rounds", key))
     if devices > MANY and scenario.data.split.kind == "draw":
         seeds = 1  # each device draws its examples on demand

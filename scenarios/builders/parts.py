@@ -24,6 +24,7 @@ from devices.data.dataset import Dataset
 from network.wire.payload import DTYPES
 from scenarios.builders import plugins, reads, sets
 from scenarios.builders.drawn import Drawing, SplitInput, by_cycle
+from scenarios.builders.networks import network
 from scenarios.builders.roster import MANY, all_names
 from scenarios.builders.split_files import read_split
 from scenarios.builders.transforms import Augmentation, check_augmentation
@@ -76,7 +77,8 @@ def with_task(scenario: Scenario) -> tuple[Scenario, Task]:
 
 def check_model(scenario: Scenario, data: Dataset, task: Task) -> None:
     """Raises BadScenario if the model does not accept the data's examples, or if the task cannot use its outputs."""
-    name, shape = scenario.model, data.x.shape[1:]
+    said, shape = network(scenario), data.x.shape[1:]
+    name = said.name
     if ":" not in name and not models.fits(name, shape, data.text):
         fitting = " or ".join(other for other in models.MODELS if models.fits(other, shape, data.text))
         message = f"{name} takes {models.takes(name)}, but {data.name} has {_shape_of(data)}"
@@ -86,20 +88,20 @@ def check_model(scenario: Scenario, data: Dataset, task: Task) -> None:
     if ":" in name:
         reads.watch(name)
     try:
-        module = models.build(name, 0, *data.form)
+        module = models.build(said, 0, *data.form)
         if strange := networks.unsendable(module, DTYPES):
             raise TypeError(strange)
-        copied(models.build(name, 0, *data.form))  # each is a new one, and can be copied
+        copied(models.build(said, 0, *data.form))  # each is a new one, and can be copied
         with torch.no_grad():  # (2, classes) or (2, positions, classes), in eval and train mode
             x = as_input(torch.tensor(data.x[:2]))
             both = [module.train(how)(x) for how in (False, True)]
             if not isinstance(task, Classification):
                 _try(scenario, task, both, torch.tensor(data.y[:2]))
     except (Exception, SystemExit) as error:  # a user's code may raise anything; its message helps the user
-        said = " ".join(str(error).split())
+        why = " ".join(str(error).split())
         if isinstance(error, ModuleNotFoundError):
-            said += f"; {plugins.advice(name, error)}"
-        raise BadScenario(f"{name} on 2 examples of shape {shape}: {type(error).__name__}: {said}", MODEL) from None
+            why += f"; {plugins.advice(name, error)}"
+        raise BadScenario(f"{name} on 2 examples of shape {shape}: {type(error).__name__}: {why}", MODEL) from None
     if not isinstance(task, Classification):
         return
     if data.y.dtype != np.int64 or data.y.shape not in ((len(data.y),), *((data.x.shape,) if data.text else ())):
@@ -110,9 +112,9 @@ def check_model(scenario: Scenario, data: Dataset, task: Task) -> None:
             f"{message} ({len(data.y)},); other targets need another task, as `task: regression`", ("task",)
         )
     wanted = [(2, data.classes), *([(2, *shape, data.classes)] if data.text else [])]
-    if said := next(filter(None, map(networks.fault, both)), ""):
+    if strange := next(filter(None, map(networks.fault, both)), ""):
         logits = f"it must return the logits, {wanted[-1]} for 2 examples, or what has them as `logits`"
-        raise BadScenario(f"{name} returns {said}; {logits}", MODEL)
+        raise BadScenario(f"{name} returns {strange}; {logits}", MODEL)
     outputs = next((each for each in both if tuple(each.shape) not in wanted), both[-1])
     if (
         tuple(outputs.shape) not in wanted
@@ -183,7 +185,7 @@ def _split(said: Data, data: Dataset, fleet: Collection[str], rng: np.random.Gen
         return {**drawing.shares(fleet), "proxy": proxy, "test": None}
     names = all_names(fleet)
     if len(pool) < len(names) and said.split.kind != "file":
-        raise ValueError(f"{len(pool)} examples beside the proxy set are too few for {len(names)} devices")
+        raise ValueError(f"{len(pool)} examples outside the proxy set are too few for {len(names)} devices")
     known = SplitInput.of(data)
     owned, held, called = _held(said.split, data, pool, names, rng)
     parts: dict[str, Any] = {"train": {}, "validation": {}, "tests": {}, "proxy": proxy, "test": None}

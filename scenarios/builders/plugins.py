@@ -122,7 +122,7 @@ def advice(path: str, error: BaseException) -> str:
         lies = f"of {root}.py" if root == module else f"in which {root} lies"
         return f"looked in the folder where you started and in Python's path; start it in the folder {lies}"
     if isinstance(error, ModuleNotFoundError):
-        return f"{short(module)} imports it; install it, or start where it lies"
+        return f"{short(module)} imports it; install it, or start in its folder"
     return "it must be package.module:name"
 
 
@@ -188,7 +188,7 @@ def faults(entry: Entry, shared: schema.Training, loc: Loc, rounds: schema.Round
     inside = (*loc, entry.key)
     own = entry.options.get("training") or {}
     if not isinstance(own, dict):
-        return [Fault((*inside, "training"), f"it must be a mapping, as {{lr: 0.1}}, not {own!r}")]
+        return [Fault((*inside, "training"), f"it must be a mapping, for example {{lr: 0.1}}, not {own!r}")]
     found: list[Fault] = []
     try:
         found += _unusable(training_of(entry, shared), (*inside, "training") if "optimizer" in own else ("training",))
@@ -229,7 +229,7 @@ def _unusable(training: schema.Training, loc: Loc) -> Iterator[Fault]:
 def _stale(key: str, made: Algorithm, rounds: schema.Rounds) -> Iterator[str]:
     """Yields the reason why the algorithm cannot combine stale replies, if the rounds have some."""
     asynchronous = rounds.mode == "async"
-    own = "it chooses whom it asks by a rule of its own" if made.cohort_rule == "own" and asynchronous else ""
+    own = "it selects devices by a rule of its own" if made.cohort_rule == "own" and asynchronous else ""
     if (asynchronous or rounds.stragglers == "count") and (why := made.synchronous or own):
         right = "mode: sync" if asynchronous else "stragglers: stop or finish"
         yield f"{key} combines no stale replies: {why}; with it, rounds need {right}"

@@ -45,7 +45,7 @@ def named(entry: Entry, scenario: Scenario) -> tuple[str, dict[str, Any]]:
         ((name, options),) = said.items()
         if isinstance(name, str) and isinstance(options, dict | None):
             return name, options or {}
-    raise ValueError(f"it is {short(said)}; it must be a name, or one with options, as {{oort: {{alpha: 1}}}}")
+    raise ValueError(f"it is {short(said)}; it must be a name, or one with options, for example {{oort: {{alpha: 1}}}}")
 
 
 def faults(scenario: Scenario) -> list[Fault]:
@@ -59,7 +59,7 @@ def _faults(n: int, entry: Entry, scenario: Scenario) -> Iterator[Fault]:
     loc = (*inside, "selection") if "selection" in entry.options else ("selection",)
     try:
         if selection(entry, scenario) and _chooses(entry):
-            said = f"{entry.key} chooses whom it asks by a rule of its own; it needs `selection: random`"
+            said = f"{entry.key} selects devices by a rule of its own; it needs `selection: random`"
             yield Fault(inside, said)
     except ValidationError as error:
         name, _ = named(entry, scenario)

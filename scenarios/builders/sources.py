@@ -41,7 +41,7 @@ def sources(roots: Collection[str], leave_out: Collection[str] = ()) -> dict[str
             package = name if file.stem == "__init__" else name.rpartition(".")[0]
             todo |= imported(source, package) if file.suffix == ".py" else frozenset()
         elif name in roots:
-            raise ValueError(f"the module {name} has no file, so nobody can tell whether it has changed")
+            raise ValueError(f"the module {name} has no file, so a change in it would go unnoticed")
         todo = (todo | {name.rpartition(".")[0]}) - seen - {""}
     return dict(sorted(digests.items()))
 

@@ -45,7 +45,9 @@ class Draw(Part):
     @model_validator(mode="after")
     def _one_of_them(self) -> Draw:
         if sum(kind is not None for kind in (self.lognormal, self.uniform, self.choice)) != 1:
-            raise ValueError("a draw is one of lognormal, uniform and choice, as {lognormal: {median: 2, sigma: 0.5}}")
+            raise ValueError(
+                "a draw is one of lognormal, uniform and choice, for example {lognormal: {median: 2, sigma: 0.5}}"
+            )
         return self
 
 

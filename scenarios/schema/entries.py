@@ -29,11 +29,11 @@ def _of_one_key(entry: dict[Any, Any]) -> dict[str, Any]:
     example = "{fedcl: {strength: 0.5}, name: mine}"
     keys = [key for key in entry if key != "name"]
     if len(keys) != 1:
-        raise ValueError(f"an entry names one algorithm, as {example}, not {keys}")
+        raise ValueError(f"an entry names one algorithm, for example {example}, not {keys}")
     (key,) = keys
     options = {} if entry[key] is None else entry[key]
     if not isinstance(options, dict):
-        hint = "its options are a mapping, as {fedcl: {strength: 0.5}}"
+        hint = "its options are a mapping, for example {fedcl: {strength: 0.5}}"
         raise ValueError(f"{key} has {options!r}; {hint}")
     return {"key": key, "options": options, "name": entry.get("name", name_of(key))}
 

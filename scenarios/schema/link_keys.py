@@ -191,7 +191,8 @@ def check_source(said: Link | Links | Shared) -> None:
             raise ValueError("a radio has its own rates; leave up_mbit_s and down_mbit_s out")
     elif None in numbers:
         more = ", or airtime: true" if isinstance(said, Shared) else ""
-        raise ValueError(f"a link needs up_mbit_s and down_mbit_s, or trace, or radio, as {{radio: lte-driving}}{more}")
+        example = f"for example {{radio: lte-driving}}{more}"
+        raise ValueError(f"a link needs up_mbit_s and down_mbit_s, or trace, or radio, {example}")
 
 
 class Shared(Part):

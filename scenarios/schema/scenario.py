@@ -11,6 +11,7 @@ from scenarios.schema.entries import Entry
 from scenarios.schema.hardware import Boards, Group, Presence, Server
 from scenarios.schema.keys import BelowOne, Count, Name, NotNegative, Part, Positive, Seconds, Seed, Share, Value, says
 from scenarios.schema.link_keys import NetworkModel, Shared, Transport
+from scenarios.schema.model import Model
 from scenarios.schema.study import Protocol
 from scenarios.schema.task import OF_MAIN, Metric, Task
 from scenarios.schema.training import Evaluate, Rounds, Training, own_rounds
@@ -65,13 +66,13 @@ class Split(Part):
     @model_validator(mode="after")
     def _keys_go_with_the_kind(self) -> Split:
         if self.kind == "dirichlet" and self.alpha is None:
-            raise ValueError("a dirichlet split needs alpha, as {kind: dirichlet, alpha: 0.5}")
+            raise ValueError("a dirichlet split needs alpha, for example {kind: dirichlet, alpha: 0.5}")
         if self.kind == "draw" and self.each is None:
-            raise ValueError("a draw needs `each`, as {kind: draw, each: 50}")
+            raise ValueError("a draw needs `each`, for example {kind: draw, each: 50}")
         if self.kind == "classes" and self.each is None:
-            raise ValueError("a classes split needs `each`, as {kind: classes, each: 2}")
+            raise ValueError("a classes split needs `each`, for example {kind: classes, each: 2}")
         if self.kind == "file" and self.path is None:
-            raise ValueError("a file split needs path, as {kind: file, path: split.json}")
+            raise ValueError("a file split needs path, for example {kind: file, path: split.json}")
         kinds = {
             "alpha": "dirichlet",
             "each": "shards classes draw",
@@ -214,7 +215,7 @@ class Published(Part):
         if sum(one is not None for one in given) != 1 or (self.final is None) == (self.value is None):
             raise ValueError("a published number is `final:`, or `value:` with `rounds:` or `ratio:`")
         if self.over and self.final is None:
-            raise ValueError("a published number has `over:` only beside `final:`")
+            raise ValueError("a published number has `over:` only with `final:`")
         return self
 
 
@@ -244,7 +245,9 @@ class Expect(Part):
         if limits and self.reach is None:
             raise ValueError(f"{limits[0]} is a limit to `reach:` a value within; give reach")
         if self.reach is None and self.final is None:
-            raise ValueError("an expectation needs `reach:` or `final:`, as {label: fedavg, reach: 0.9, time_s: 60}")
+            raise ValueError(
+                "an expectation needs `reach:` or `final:`, for example {label: fedavg, reach: 0.9, time_s: 60}"
+            )
         return self
 
 
@@ -260,18 +263,17 @@ class Scenario(Part):
 
     name: Name = says("Name of the scenario, which also names the folder of results.", "campus")
     seeds: Annotated[tuple[Seed, ...], Field(min_length=1, max_length=1000)] = says(
-        "Random seeds. Every algorithm is run once with each; with 5 or more, ratios come with an interval; 6 can "
-        "decide one comparison, 8 any number.",
+        "Random seeds. Every algorithm is run once with each; with 5 or more, ratios come with an interval; with "
+        "6 one comparison can be significant, with 8 any number.",
         [1, 2, 3, 4, 5],
         default=(1,),
     )
     data: Data = says("Data set, and its division among the devices.", {"set": "digits"}, default=Data())
-    model: str = says(
-        "Neural network to train: digits-cnn, mlp, mnist-cnn or another that comes with fedlapse, or your own as "
-        "package.module:function.",
+    model: Model = says(
+        "Neural network to train, by its name, or with what of it is trained.",
         "digits-cnn",
-        "my_package.nets:tiny",
-        default="digits-cnn",
+        {"name": "my_package.nets:resnet", "weights": "resnet.safetensors", "train": "fc.*"},
+        default=Model(),
     )
     task: Task = says("What the model is trained for.", "regression", {"metrics": ["f1"]}, default=Task())
     training: Training = says(
@@ -279,7 +281,7 @@ class Scenario(Part):
     )
     rounds: Rounds = says("Number of rounds, and the rules of each.", {"max": 30, "fraction": 0.3}, default=Rounds())
     selection: Selection = says(
-        "Choice of the devices that a round asks: random, power_of_choice (Cho et al. 2020, rpow-d), oort (Lai et al. "
+        "Rule that selects the devices of a round: random, power_of_choice (Cho et al. 2020, rpow-d), oort (Lai et al. "
         "2021), or your own class as package.module:Class; with options as {oort: {alpha: 1}}. An algorithm may have "
         "its own `selection`.",
         "power_of_choice",

@@ -46,7 +46,7 @@ class Rule(Part):
         "holm",
         default="holm",
     )
-    level_percent: Literal[5] = says("A difference is decided if its adjusted p-value is below this.", 5, default=5)
+    level_percent: Literal[5] = says("A difference is significant if its adjusted p-value is below this.", 5, default=5)
 
 
 class Protocol(Part):
@@ -101,12 +101,12 @@ class Protocol(Part):
     links: Annotated[dict[Name, Elsewhere], Field(max_length=50)] = says(
         "Other links, by name, on which the algorithms are compared too.", {"3g": {"up_mbit_s": 0.5}}, default={}
     )
-    map: Grid | None = says("Grid of links and devices on which the fastest is looked for.", {}, default=None)
+    map: Grid | None = says("Grid of links and devices, with the fastest algorithm of each cell.", {}, default=None)
     traces: Annotated[tuple[Path, ...], Field(max_length=1000)] = says(
         "Files or folders of recorded links that all devices replay, one after the other.", ["traces"], default=()
     )
     up_ratio: Positive = says(
-        "Uplink rate as a fraction of the recorded downlink, an assumption, where a trace has no uplink.",
+        "Uplink rate as a fraction of the recorded downlink, an assumption, if a trace has no uplink.",
         0.2,
         default=0.2,
     )

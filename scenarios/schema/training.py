@@ -119,8 +119,8 @@ class Target(Part):
     value: Value = says("Value to reach: from below, or from above if lower is better, as for mse.", 0.9)
     hold: Count = says("Consecutive evaluated rounds in which the value must be reached.", 3, default=1)
     hold_s: Seconds | None = says(
-        "Seconds for which each evaluation must reach the value, as `hold` spans other times where rounds are "
-        "asynchronous. By default `hold` alone counts.",
+        "Seconds for which each evaluation must reach the value, because rounds, which `hold` counts, differ in "
+        "length. By default `hold` alone applies.",
         600,
         default=None,
     )
@@ -136,6 +136,7 @@ class Stop(Target):
     )
 
 
+ASYNC = "{mode: async, buffer: 10, in_flight: 80}"  # an example in errors
 SYNC_ONLY = {"fraction", "ask", "deadline_s", "min_replies", "stragglers", "cycle_s"}
 
 
@@ -143,9 +144,9 @@ class Rounds(Part):
     """Course of rounds, and the end of a run."""
 
     mode: Literal["sync", "async"] = says(
-        "Synchronous or asynchronous rounds. sync: a round asks devices and waits for them. async: `in_flight` devices "
-        "are always at work, and each `buffer` replies make a new version of the model, which is a row of the record; "
-        "where keys count rounds, such as `max`, `in_flight` replies are one.",
+        "Synchronous or asynchronous rounds. sync: a round selects devices and waits for them. async: `in_flight` "
+        "devices are always at work, and each `buffer` replies make a new version of the model, which is a row of the "
+        "record; in keys that count rounds, such as `max`, `in_flight` replies are one round.",
         "async",
         default="sync",
     )
@@ -171,7 +172,7 @@ class Rounds(Part):
     )
     fraction: Share = says("Share of the fleet whose replies close a round.", 0.3, default=0.3)
     ask: Count | None = says(
-        "Devices asked in a round; more than `fraction` of the fleet is over-selection. By default as many as "
+        "Devices selected in a round; more than `fraction` of the fleet is over-selection. By default as many as "
         "close a round.",
         8,
         default=None,
@@ -220,16 +221,17 @@ class Rounds(Part):
     @model_validator(mode="after")
     def _only_late_replies_are_stale(self) -> Rounds:
         if self.max_staleness is not None and self.stragglers != "count" and self.mode == "sync":
-            raise ValueError("max_staleness needs replies that count late, as {stragglers: count, max_staleness: 20}")
+            example = "{stragglers: count, max_staleness: 20}"
+            raise ValueError(f"max_staleness needs late replies to be aggregated, for example {example}")
         return self
 
     @model_validator(mode="after")
     def _keys_fit_the_mode(self) -> Rounds:
         said = {key for key, field in type(self).model_fields.items() if getattr(self, key) != field.default}
         if self.mode == "sync" and (strange := sorted(said & {"buffer", "in_flight", "timeout_s"})):
-            raise ValueError(f"{strange[0]} needs asynchronous rounds, as {{mode: async, buffer: 10, in_flight: 80}}")
+            raise ValueError(f"{strange[0]} needs asynchronous rounds, for example {ASYNC}")
         if self.mode == "async" and (self.buffer is None or self.in_flight is None):
-            raise ValueError("mode: async needs buffer and in_flight, as {mode: async, buffer: 10, in_flight: 80}")
+            raise ValueError(f"mode: async needs buffer and in_flight, for example {ASYNC}")
         if self.mode == "async" and (strange := sorted(said & SYNC_ONLY)):
             raise ValueError(f"{strange[0]} is of synchronous rounds; mode: async has buffer, in_flight and timeout_s")
         return self
@@ -249,7 +251,7 @@ def own_rounds(shared: Rounds, own: Mapping[str, Any]) -> Rounds:
     Raises ValidationError, and ValueError for a key that is the same for all algorithms.
     """
     if not isinstance(own, Mapping):
-        raise ValueError(f"rounds must be a mapping, as {{mode: async, buffer: 10, in_flight: 80}}, not {own!r}")
+        raise ValueError(f"rounds must be a mapping, for example {ASYNC}, not {own!r}")
     if common := sorted(own.keys() & (Rounds.model_fields.keys() - {*OWN_ROUNDS})):
         raise ValueError(
             f"{common[0]} is the same for all algorithms; rounds of their own take {', '.join(OWN_ROUNDS)}"

@@ -259,5 +259,5 @@ def test_the_declared_examples_are_those_of_each_device(split: Any) -> None:
 def test_slips_are_told() -> None:
     with pytest.raises(ValueError, match="split is 'half'"):
         FedShare(TRAINING, split="half")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="the fleet has 0 names"):
+    with pytest.raises(ValueError, match="the 0 names of the fleet lack"):
         received(FedShare(TRAINING, "per_client"), replace(party(3), fleet=()), ["a"])

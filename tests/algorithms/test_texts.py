@@ -11,9 +11,10 @@ from torch import Tensor, nn
 
 from algorithms.algorithm import Party, Tensors, Training
 from algorithms.importance.importance import importance
-from algorithms.models import MODELS, UNLABELLED, build, cross_entropy, hits, twice_differentiable
+from algorithms.models import MODELS, UNLABELLED, build, cross_entropy, hits
 from algorithms.training.local import outputs, sgd
 from algorithms.training.seeding import seeded
+from algorithms.training.unfused import twice_differentiable
 
 torch.set_num_threads(1)  # as in a worker
 
@@ -210,10 +211,28 @@ def smooth() -> nn.Module:
     )
 
 
-@pytest.mark.parametrize("name", [*SMALL, "smooth"])
+class Attention(nn.Sequential):
+    """An embedding, attention to all positions, and a softmax layer."""
+
+    def __init__(self) -> None:
+        super().__init__(nn.Embedding(V, 8), nn.MultiheadAttention(8, 2, batch_first=True), nn.Linear(8, V))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        embedded = self[0](tokens)
+        said: Tensor = self[2](self[1](embedded, embedded, embedded, need_weights=False)[0])
+        return said
+
+
+def attention() -> nn.Module:
+    seeded(2)
+    return Attention()
+
+
+@pytest.mark.parametrize("name", [*SMALL, "smooth", "attention"])
 @pytest.mark.parametrize("mode", ["train", "eval"])
 def test_a_hessian_vector_product_is_the_difference_of_gradients(name: str, mode: str) -> None:
-    model = (smooth() if name == "smooth" else build(name, 0, V)).double().train(mode == "train")
+    make = {"smooth": smooth, "attention": attention}.get(name, lambda: build(name, 0, V))
+    model = make().double().train(mode == "train")
     x, y = texts(3)
     if name == "smooth":
         x, y = torch.randn(3, 1, 8, 8, generator=torch.Generator().manual_seed(5), dtype=torch.float64), y[:, 0]

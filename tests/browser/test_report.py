@@ -1,6 +1,7 @@
 """The reports of real runs in a real browser: silent, offline, every chart drawn, and a round can be chosen."""
 
 import re
+import shlex
 import shutil
 
 import pytest
@@ -95,6 +96,16 @@ def test_every_chart_is_drawn_in_silence_and_within_the_screen(which, width, sch
     assert view.locator("figure.sentence svg").count() == 0
     assert view.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert heard == []
+
+
+def test_commands_name_the_folder_where_the_page_is(quickstart, visit):
+    """With the page's own address; it is quoted for a shell."""
+    view, _ = visit(quickstart)
+    assert view.locator("#about dd code").first.inner_text() == f"fedlapse compare {quickstart.parent}/scenario.yaml"
+    moved = shutil.copytree(quickstart.parent, quickstart.parent.parent / "Bo's runs") / "report.html"
+    view, _ = visit(moved)
+    words = shlex.split(view.locator("#about dd code").first.inner_text())
+    assert words == ["fedlapse", "compare", f"{moved.parent}/scenario.yaml"]
 
 
 def test_the_answer_is_above_the_fold_in_two_columns(quickstart, visit):

@@ -24,7 +24,7 @@ CASES: tuple[tuple[str, str, str], ...] = (  # command, cause, cure
     ("compare quickstrat", "The name of a scenario is misspelt.", "Take the name that the line offers."),
     ("compare tab.yaml", "YAML does not allow tabs.", "Indent with spaces."),
     ("compare quickstart rounds.maxx=5", "A key is misspelt.", "[keys.md](keys.md) has all keys."),
-    ("compare quickstart rounds.max=ten", "The value has another type.", "Write what the line asks for."),
+    ("compare quickstart rounds.max=ten", "The value has another type.", "Write what the line names."),
     ("compare quickstart rounds.fraction=2", "A share is above 1.", "Shares are between 0 and 1: 2 % is 0.02."),
     ("compare quickstart 'rounds.targets=[{value: 80}]'", "An accuracy is a share, too.", "Write 0.8."),
     ("compare quickstart 'algorithms=[fedavgg]'", "An algorithm is misspelt.", "`fedlapse algorithms` lists them."),

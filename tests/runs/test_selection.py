@@ -322,7 +322,7 @@ def test_own_code_that_is_wrong_ends_its_run_with_a_line(
         ),
         (
             {"selection": "oort", "algorithms": ["fedavg", {"continual": {}}]},
-            "algorithms.1.continual: continual chooses whom it asks by a rule of its own; it needs `selection: random`",
+            "algorithms.1.continual: continual selects devices by a rule of its own; it needs `selection: random`",
         ),
     ],
 )

@@ -118,8 +118,11 @@ def test_long_words_make_no_long_message(changes):
 
 
 def test_a_list_where_a_word_belongs_is_said_to_be_one():
-    assert refused(changes=["model=[a]"]) == "model=[a]: model: it must be a valid string, not a list"
-    assert refused(changes=["model={a: 1}"]).endswith("it must be a valid string, not a mapping")
+    assert refused(changes=["model=[a]"]) == (
+        "model=[a]: model: it must be a name, as digits-cnn, or a mapping with `name`, not a list"
+    )
+    assert refused(changes=["data.set=[a]"]) == "data.set=[a]: data.set: it must be a valid string, not a list"
+    assert refused(changes=["data.set={a: 1}"]).endswith("it must be a valid string, not a mapping")
     assert refused(changes=["name="]).endswith("it must be a valid string, not None")
     assert "it must not be empty" in refused(changes=["name=''"])
 
@@ -137,7 +140,7 @@ def test_options_that_are_offered_can_be_given():
 def test_more_devices_in_a_round_than_can_be_played_are_refused():
     for changes, key in [({"fraction": 0.5}, "fraction"), ({"fraction": 0.1, "ask": 20_000}, "ask")]:
         scenario = build(merged(SMALL, {"fleet": [group(count=40_000)], "rounds": changes}))
-        with pytest.raises(BadScenario, match=f"rounds.{key}: 20000 devices are asked in a round; .* 10000 at most"):
+        with pytest.raises(BadScenario, match=f"rounds.{key}: 20000 devices are selected per round; .* 10000 at most"):
             machines.fleet(scenario)
 
 

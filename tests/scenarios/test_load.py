@@ -73,8 +73,8 @@ def test_the_caret_stands_under_the_fault():
         ("data: {split: {kind: dirichlet}}", "a dirichlet split needs alpha"),
         ("data: {split: {kind: dirichlet, alpha: .nan}}", "finite"),
         ("server: {profile: workstatoin}", "did you mean workstation?"),
-        ("rounds: {ask: 5}", "5 devices are asked, but the fleet has 4"),
-        ("rounds: {fraction: 1.0, ask: 2}", "2 devices are asked, but 4 replies"),
+        ("rounds: {ask: 5}", "5 devices are selected, but the fleet has 4"),
+        ("rounds: {fraction: 1.0, ask: 2}", "2 devices are selected, but 4 replies"),
         ("rounds: {min_replies: 2}", "it is 2, but 1 replies"),
         ("rounds: {deadline_s: -3}", "greater than 0, not -3"),
         ("rounds: {deadline_s: .inf}", "finite number, not inf"),
@@ -96,7 +96,7 @@ def test_the_caret_stands_under_the_fault():
 def test_bad_values_are_named_with_what_would_be_right(line, message):
     text = re.sub(r"^name: t\n", "", GOOD) if line.startswith("name") else GOOD
     if message is None:
-        assert parse(text + line, "t.yaml").model == "no.such:thing"  # found out when it is built
+        assert parse(text + line, "t.yaml").model.name == "no.such:thing"  # found out when it is built
     else:
         assert message in faults(text + line)
 

@@ -127,7 +127,7 @@ def test_published_numbers_stand_in_the_paper(file):
 
 
 def test_a_gap_is_one_of_values_at_the_end():
-    with pytest.raises(ValueError, match="has `over:` only beside `final:`"):
+    with pytest.raises(ValueError, match="has `over:` only with `final:`"):
         Published(label="a", value=0.9, rounds=3, over="b")
 
 

@@ -109,10 +109,10 @@ def _assumed(findings: Sequence[Finding]) -> Iterator[str]:
 
 
 def _like_others(lacking: int, pieces: int) -> str:
-    share = f"{100 * lacking / pieces:.2g} %" if lacking < pieces else "all"
+    share = f"{100 * lacking / pieces:.2g} % of the" if lacking < pieces else "all"
     return (
-        f"{share} of all messages and computations are not in the recorded runs: each is assumed to be as large as the "
-        "same device's in another round, or as another device's in this round"
+        f"{share} messages and computations are not in the recorded runs: each is assumed to be as large as the same "
+        "device's in another round, or as another device's in this round"
     )
 
 

@@ -122,7 +122,7 @@ def _cut(traces: Sequence[Trace]) -> Iterator[str]:
     for trace in traces:
         if trace.period > shortest.period:
             over = trace.period - shortest.period
-            yield f"the last {over:.6g} of {trace.period:.6g} s {trace.direction}, as the other way ends there"
+            yield f"the last {over:.6g} of {trace.period:.6g} s {trace.direction}, because the other way ends there"
 
 
 def _rounded(trace: Trace) -> str:

@@ -11,7 +11,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from algorithms.algorithm import Phase
 from algorithms.counting.cost import FloatCounter, Meter
-from algorithms.models import build, cross_entropy, twice_differentiable
+from algorithms.models import build, cross_entropy
+from algorithms.training.unfused import twice_differentiable
 
 torch.set_num_threads(1)  # as in a worker
 

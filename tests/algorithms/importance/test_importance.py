@@ -118,6 +118,28 @@ def chosen(monkeypatch: pytest.MonkeyPatch) -> Callable[[], str]:
     return lambda: taken[0]
 
 
+class Attending(nn.Module):
+    """Attention to all of three positions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attend, self.out = nn.MultiheadAttention(4, 2, batch_first=True), nn.Linear(12, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        said: Tensor = self.out(self.attend(x, x, x, need_weights=False)[0].flatten(1))
+        return said
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_attention_has_gradients_of_single_examples_without_a_warning(kind: Kind, frozen: bool) -> None:
+    model, (x, y) = Attending().double(), examples((3, 4), 10)
+    model.attend.requires_grad_(not frozen)
+    found, wanted = importance(model, cross_entropy, x, y, kind), one_by_one(model, cross_entropy, x, y, kind)
+    for name, value in wanted.items():  # the key's bias has no gradient: it moves all of an example's scores alike
+        assert torch.allclose(found[name], value, rtol=1e-10, atol=1e-14)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", LIMITS)
 @pytest.mark.parametrize("name", ["mlp", "digits-cnn", pytest.param("mnist-cnn", marks=pytest.mark.slow)])

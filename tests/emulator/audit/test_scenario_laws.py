@@ -155,7 +155,7 @@ def test_over_sockets_things_may_be_late_and_never_early(verdict: Judge) -> None
 # --- a scenario that cannot be resolved
 
 UNJUDGED: dict[str, tuple[Callable[[Path], object], str]] = {
-    "none": (lambda out: (out / "scenario.yaml").unlink(), "there is no scenario.yaml beside the run"),
+    "none": (lambda out: (out / "scenario.yaml").unlink(), "there is no scenario.yaml next to the run"),
     "no scenario": (lambda out: (out / "scenario.yaml").write_text("[1"), "not YAML"),
     "another form": (lambda out: (out / "scenario.yaml").write_text("fleet: 3"), "not as `fedlapse compare` writes it"),
     "a replay": (lambda out: (out / "replay.json").write_text("{}"), "a replay"),
@@ -184,7 +184,7 @@ def test_the_command_says_on_stderr_what_was_not_judged(fedlapse: Callable[..., 
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "2 of 2 folders obey the laws")
     unsealed = [f"fedlapse: {folder}: no seal: interrupted" for folder in (tmp_path, tmp_path / "fedavg-s1")]
     assert done.stderr.splitlines() == [
-        "fedlapse: 1 of 1 run not judged by all laws of the scenario: there is no scenario.yaml beside the run",
+        "fedlapse: 1 of 1 run not judged by all laws of the scenario: there is no scenario.yaml next to the run",
         *unsealed,
     ]
     declare(tmp_path)

@@ -16,6 +16,7 @@ from emulator.sessions import code
 from scenarios.builders.reads import Read, sign
 from scenarios.builders.sources import file_of
 from scenarios.load import build
+from scenarios.schema.scenario import Scenario
 from tests.conftest import SMALL, digests, merged
 
 FILE = "otherwise_net.py"
@@ -274,3 +275,15 @@ def test_the_code_of_a_record_is_that_of_own_files_alone():
     assert "tests.runs.nets" in modules
     assert not [name for name in modules if name.partition(".")[0] in ("emulator", "algorithms", "scenarios")]
     assert file_of("tests.runs.nets") == Path(__file__).parents[2] / "runs" / "nets.py"
+
+
+PLACES = {"task": "{0}", "selection": "{0}", "training": {"optimizer": "{0}"}, "model": "{0}", "algorithms": ["{0}"]}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_own_code_is_recorded_wherever_a_scenario_names_it(tmp_path, monkeypatch, place):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "own_part.py").write_text("")
+    said = json.loads(json.dumps(PLACES[place]).replace("{0}", "own_part:thing"))
+    scenario = Scenario.model_validate({**SMALL, place: said}, strict=False)
+    assert [*json.loads(code.code_text(scenario, None))["modules"]] == ["own_part"]

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 import torch
 
+from algorithms.networks import Network
 from devices.data.dataset import Dataset
 from emulator.compute import executors
 from emulator.compute.crew import executor
@@ -35,7 +36,7 @@ def lab() -> Lab:
     x = rng.random((40, 1, 8, 8), dtype=np.float32)
     y = rng.integers(0, 10, 40)
     nobody: Any = None
-    return Lab("digits-cnn", Dataset("some", x, y, x[:10], y[:10], 10), {}, {}, {}, {}, nobody, nobody)
+    return Lab(Network("digits-cnn"), Dataset("some", x, y, x[:10], y[:10], 10), {}, {}, {}, {}, nobody, nobody)
 
 
 # Jobs, as a worker finds them in this module.

@@ -336,7 +336,7 @@ def test_an_algorithm_with_a_cohort_of_its_own_cannot_be_asynchronous(monkeypatc
     rounds = {"max": 2, "mode": "async", "buffer": 2, "in_flight": 2}
     build({**SMALL, "rounds": rounds})
     monkeypatch.setattr(FedAvg, "cohort_rule", "own")
-    with pytest.raises(BadScenario, match="it chooses whom it asks by a rule of its own"):
+    with pytest.raises(BadScenario, match="it selects devices by a rule of its own"):
         build({**SMALL, "rounds": rounds})
 
 
@@ -345,7 +345,7 @@ def test_an_algorithm_with_a_cohort_of_its_own_cannot_be_asynchronous(monkeypatc
     [
         ({"buffer": 2}, "buffer needs asynchronous rounds"),
         ({"timeout_s": 2.0}, "timeout_s needs asynchronous rounds"),
-        ({"max_staleness": 2}, "max_staleness needs replies that count late"),
+        ({"max_staleness": 2}, "max_staleness needs late replies to be aggregated"),
         ({"mode": "async", "buffer": 2}, "mode: async needs buffer and in_flight"),
         ({"mode": "async", "buffer": 2, "in_flight": 2, "deadline_s": 3.0}, "deadline_s is of synchronous rounds"),
         ({"mode": "async", "buffer": 2, "in_flight": 2, "fraction": 0.5}, "fraction is of synchronous rounds"),

@@ -8,6 +8,7 @@ import pytest
 
 from algorithms.algorithm import Load, Work
 from algorithms.fedavg import FedAvg
+from algorithms.networks import Network
 from emulator.lab import single
 from emulator.lab.build import lab_of
 from emulator.lab.lab import Division
@@ -24,7 +25,8 @@ def checked(model: str, train: int, tests: int = 0, proxy: int = 0, **changes: A
     lab = lab_of(build(merged(SMALL, changes | {"model": nets.DENSE})))
     own = {name: {"a": (np.arange(size),)} for name, size in (("train", train), ("tests", tests), ("validation", 0))}
     split = Division(**own, proxy=np.arange(proxy), test=np.arange(200))
-    single.check(build(merged(SMALL, changes | {"model": model})), replace(lab, splits={1: split}))
+    lab = replace(lab, model=Network(model), splits={1: split})
+    single.check(build(merged(SMALL, changes | {"model": model})), lab)
 
 
 @pytest.mark.parametrize(("train", "batch"), [(11, 10), (1, 10), (7, 1)])

@@ -11,6 +11,7 @@ from numpy import ndarray
 
 from algorithms.algorithm import Training
 from algorithms.fedavg import FedAvg
+from algorithms.networks import Network
 from devices.data.dataset import Dataset
 from emulator.lab.guarded import Guarded
 from emulator.lab.jobs import Opening, combine, evaluate, personalise_stack, request, start, train, train_stack
@@ -64,7 +65,7 @@ def lab(algorithm: Any = None, label: str = RUN.label, **changes: Any) -> Lab:
     """A lab in which all devices and links are None: no job may read them."""
     fleet = dict.fromkeys(NAMES, NOBODY)
     algorithms = {label: Guarded(label, FedAvg(TRAINING) if algorithm is None else algorithm)}
-    found = Lab("digits-cnn", dataset(), {1: split(), 2: split()}, algorithms, fleet, {}, NOBODY, NOBODY)
+    found = Lab(Network("digits-cnn"), dataset(), {1: split(), 2: split()}, algorithms, fleet, {}, NOBODY, NOBODY)
     return replace(found, **changes)
 
 

@@ -13,6 +13,7 @@ import torch
 
 from algorithms.fedavg import FedAvg
 from algorithms.fedcurv import FedCurv
+from algorithms.networks import Network
 from emulator.lab.guarded import Guarded
 from emulator.lab.jobs import evaluate, start, train
 from emulator.lab.lab import Division, Lab
@@ -83,7 +84,7 @@ STUDIES: dict[str, tuple[Callable[[], Lab], set[str]]] = {
     "a number of a test image": (lambda: with_data(x_test=touched(dataset().x_test)), {*SHARD, "test"}),
     "a label of a test image": (lambda: with_data(y_test=(dataset().y_test + 1) % 10), {*SHARD, "test"}),
     "the number of classes": (lambda: with_data(classes=11), ALL),
-    "the model": (lambda: lab(model="mlp"), ALL),
+    "the model": (lambda: lab(model=Network("mlp")), ALL),
     "the precision of training": (lambda: lab(FedAvg(replace(TRAINING, precision="bf16"))), RUNS),
     "the algorithm's class": (lambda: lab(Same(TRAINING)), RUNS),
     "an index of the device's shard": (lambda: with_held("train", "a", 0), DEVICE),
@@ -309,11 +310,23 @@ def test_jobs_read_nothing_of_the_study_but_what_keys_know_of() -> None:
     of_the_round = {"buffer", "asked"}  # which turn the round is for algorithms: keys have the turn
     of_the_probe = {"trains_on"}  # what it computes, and its hardware, differ from one place to the next: "numerics"
     assert read == {
-        "lab": {"model", "dataset", "splits", "algorithms", "fleet", "augment", "selections", "up", "down"}
+        "lab": {
+            "model",
+            "dataset",
+            "splits",
+            "algorithms",
+            "fleet",
+            "augment",
+            "selections",
+            "up",
+            "down",
+            "metrics",
+            "task_name",
+        }
         | of_the_round
         | of_the_probe,
         "split": {"train", "validation", "tests", "proxy"},
-        "data": {"x", "y", "x_test", "y_test", "classes"},
+        "data": {"x", "y", "x_test", "y_test", "classes", "inputs"},
     }
 
 

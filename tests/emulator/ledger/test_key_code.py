@@ -12,6 +12,7 @@ import pytest
 from algorithms.algorithm import Training
 from algorithms.fedavg import FedAvg
 from algorithms.fedcurv import FedCurv
+from algorithms.networks import Network
 from devices.device import Device, Profile
 from emulator.lab.faulty import Faulty
 from emulator.lab.guarded import Unmade
@@ -137,7 +138,7 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         "    def round_kind(self, round):\n        from ledger_helper import HALF\n        return str(HALF)\n"
     )
     algorithm = plugins.kind_at("ledger_mine:Mine")(TRAINING)
-    return tmp_path, lab(algorithm, model="ledger_model:net")
+    return tmp_path, lab(algorithm, model=Network("ledger_model:net"))
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 from emulator.__main__ import app
-from emulator.live.server import READERS, Live
+from emulator.live.server import READERS, Live, told_where
 from emulator.live.watching import Watching
 from emulator.record.run import Run
 from scenarios.load import build
@@ -94,13 +94,14 @@ def test_each_round_changes_what_readers_are_told(live: Live) -> None:
 
 def test_the_end_sends_every_reader_the_report(tmp_path: Path) -> None:
     report = tmp_path / "report.html"
-    report.write_text("<p>the report</p>", encoding="utf-8")
+    report.write_text('<html lang="en"><p>the report</p>', encoding="utf-8")
     with ExitStack() as readers:
         with Live(Watching(SCENARIO)) as serving:
             one, other = (readers.enter_context(events(serving)) for _ in range(2))
             next(one), next(other)
             serving.report = report
-        assert list(one) == list(other) == [("done", "<p>the report</p>")]
+        here = f'<html data-folder="{tmp_path}" lang="en"><p>the report</p>'
+        assert list(one) == list(other) == [("done", here)]
     with pytest.raises(OSError):  # noqa: PT011  nobody is there any more
         socket.create_connection(serving.server_address, timeout=1)
 
@@ -194,5 +195,5 @@ def test_a_command_shows_its_runs_and_ends_with_the_report(tmp_path: Path) -> No
         with events(found[1].decode()) as shown:
             *states, last = shown
         assert states
-        assert last == ("done", (tmp_path / "o" / "report.html").read_text(encoding="utf-8"))
+        assert last == ("done", told_where(tmp_path / "o" / "report.html"))
         assert playing.wait(60) == 0

@@ -57,7 +57,7 @@ def test_what_each_step_starts_is_in_the_bill() -> None:
         costs = Costs(replace(lab, fleet={"d-0": device}), "fedavg", 1)
         return costs.device("d-0", 0, ("weights",), ()).total_seconds
 
-    assert lab.model == "digits-cnn"
+    assert lab.model.name == "digits-cnn"
     assert seconds(convolution_s=0.25) - seconds() == pytest.approx(steps * 4 * 0.25)
     operators = (seconds(operator_s=1.0) - seconds()) / steps
     assert operators == pytest.approx(round(operators))  # a count

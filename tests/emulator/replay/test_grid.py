@@ -163,16 +163,19 @@ def legend(chart):
 
 
 def test_the_legend_has_only_who_is_first_somewhere_and_the_caption_names_the_others():
-    """Of w, x, y and z, x and y are each first in a cell.  The colours are those of the report, where w is the
-    first."""
+    """Of w, x, y and z, x and y are each first in a cell.  The colours are the report's, three parts to two of white;
+    w has the first."""
     axes, labels = [Axis("uplink", (125e3, 1.25e6))], ["w", "x", "y", "z"]
     cells = [MapCell({"uplink": i}, winner, "w", 1.4, True, {}, True) for i, winner in enumerate("xy")]
     figure = winners.figure(cells, axes, labels, "t", winners.caption(cells, labels, ["as recorded"]))
     assert legend(figure.chart) == ["x", "y"]
-    assert figure.chart.to_dict()["layer"][0]["encoding"]["color"]["scale"]["range"] == of_labels(labels)[1:3]
+    found = figure.chart.to_dict()["layer"][0]["encoding"]["color"]["scale"]["range"]
+    for colour, light in zip(of_labels(labels)[1:3], found, strict=True):
+        mixed = [0.6 * part + 0.4 * 255 for part in bytes.fromhex(colour[1:])]
+        assert list(bytes.fromhex(light[1:])) == pytest.approx(mixed, abs=0.5)
     assert figure.caption.endswith("line: where the winner changes. First in no cell: w and z. As recorded.")
     one = winners.caption(cells[:1], labels[:2], [])
-    assert one.endswith("the next one's over its own. First in no cell: w.")
+    assert one.endswith("how many times as long the next one takes. First in no cell: w.")
 
 
 def test_seeds_that_disagree_are_explained_where_some_do():
@@ -208,14 +211,14 @@ def test_who_ties_is_in_the_cell_and_in_the_caption():
 def test_the_title_answers_in_how_many_cells_each_is_first():
     cells = [at(0, 0, "x"), at(1, 0, "x"), at(2, 0, "y"), MapCell({}, "x", "y", 1.0, True, {}, True, tie=True)]
     assert winners.answer(cells, "accuracy 0.9") == "First to accuracy 0.9: x in 2 of 4 cells, y in 1; a tie in 1"
-    assert winners.answer(cells[3:], "t") == "Nobody is shown to be first to t: a tie in 1 of 1 cell"
+    assert winners.answer(cells[3:], "t") == "No algorithm is clearly first to t: a tie in 1 of 1 cell"
 
 
 def test_the_legend_has_the_colours_of_the_cells():
-    """Opacity belongs to the mark, so that Vega-Lite gives it to the legend's symbols too; no channel changes it."""
+    """They are opaque, so that they are the same on white and on black; no channel changes that."""
     _, _, figure = drawn()
     boxes = figure.chart.to_dict()["layer"][0]
-    assert 0 < boxes["mark"]["opacity"] < 1
+    assert boxes["mark"]["opacity"] == 1
     assert "opacity" not in boxes["encoding"]
 
 
@@ -231,7 +234,7 @@ def test_own_devices_are_marked_where_they_are_or_said_to_be_outside():
         {"name": "phone", "uplink": 1.0, "latency": 0.3, "speed": 4e9},
     ]
     figure = winners.figure([at(0, 0, "x"), at(1, 0, "y")], axes, ["x", "y"], "t", "Read it so.", own)
-    assert figure.caption == "Read it so. ◆: your pi-4. Outside the map: your phone."
+    assert figure.caption == "Read it so. ◇: your pi-4. Outside the map: your phone."
     marks = figure.chart.to_dict()["layer"][-1]
     assert marks["mark"]["shape"] == "diamond"
     assert figure.chart.to_dict()["datasets"][marks["data"]["name"]].splitlines()[1:] == ["0,1,0.5"]
@@ -283,9 +286,7 @@ def test_a_map_of_other_results_is_not_shown_and_that_is_said(tmp_path):
     assert remarks("new") == []
     (tmp_path / "map.json").write_text('{"digest": "old"}')
     assert remarks("old") == []
-    assert remarks("new") == [
-        "The map that lies here is of other results, and not shown; `fedlapse map` makes it anew."
-    ]
+    assert remarks("new") == ["map.json is of other results, so it is not shown; `fedlapse map` makes it again."]
 
 
 @pytest.mark.slow

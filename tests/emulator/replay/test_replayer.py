@@ -417,7 +417,7 @@ def test_how_much_of_a_replay_the_record_lacks_is_told_as_a_share():
     there = finding("there", (), [result_of(run, [GOAL], 1) for run in runs])
     assert (there.plain["assumed"], there.plain["pieces"]) == (4, 100)
     (said,) = _assumed([found("as recorded", x=1.0), there])
-    assert said.startswith("4 % of all messages and computations are not in the recorded runs")
+    assert said.startswith("4 % of the messages and computations are not in the recorded runs")
     assert list(_assumed([found("as recorded", x=1.0)])) == []
 
 

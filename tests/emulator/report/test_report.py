@@ -4,7 +4,9 @@ import csv
 import io
 import json
 import re
+import shutil
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +17,7 @@ from emulator.report.comparison import MADE_BY, compare
 from emulator.report.curves import Curve, merged, thinned
 from emulator.report.figure import natural
 from emulator.report.markdown import markdown
-from emulator.report.page import _verdicts, _written, charts, command, page, plain
+from emulator.report.page import _ticked, _written, charts, command, page, plain
 from emulator.results import units
 from emulator.results.results import read
 from emulator.wording import tables
@@ -217,7 +219,7 @@ def test_what_has_nothing_in_it_is_one_sentence():
     wasted, devices = fates.wasted(fine), fates.devices(fine, lambda _label, _seed: ())
     assert (wasted.chart, wasted.rows, devices.chart, devices.rows) == (None, (), None, ())
     assert wasted.caption.startswith("No byte was wasted")
-    assert devices.caption == "All 4 device-rounds of all algorithms and seeds counted: none was late, lost or refused."
+    assert devices.caption == "All 4 device-rounds were aggregated: none was late, lost or refused."
 
 
 def test_leverage_is_the_median_over_seeds():
@@ -328,12 +330,21 @@ def test_equal_results_give_equal_pages_and_nothing_is_loaded(whole):
 
 
 @pytest.mark.slow
+def test_the_page_is_the_same_wherever_the_results_are(whole, tmp_path):
+    results, text = whole
+    moved = shutil.copytree(results.folder, tmp_path / "elsewhere" / "moved")
+    assert page([read(moved)]) == text
+    assert str(results.folder) not in text
+    assert f"<code>fedlapse compare {moved}/scenario.yaml</code>" in page([read(moved)], elsewhere=True)
+
+
+@pytest.mark.slow
 def test_the_answer_comes_first_and_what_it_rests_on_after_the_tables(whole):
     _, text = whole
     order = [
         "fedavg was first.",
         "mine: more rounds.",
-        "<code>fedlapse map ",  # and the folder
+        "<code>fedlapse map .</code>",
         'id="figure-times"',
         'id="figure-seconds"',
         'id="figure-accuracy-time"',
@@ -354,10 +365,9 @@ def test_the_answer_comes_first_and_what_it_rests_on_after_the_tables(whole):
     assert 'id="chart-availability"' not in text
 
 
-def test_units_stay_with_their_numbers_in_the_verdict(make):
-    said = {**make(RUNS, "of").summary, "verdict": ["fedavg took 3 s, 51 % of it up, in 2 seeds"]}
-    ((_, (lines, _)),) = _verdicts(compare([make(RUNS, "one", summary=said)]))
-    assert lines == ["fedavg took 3\u00a0s, 51\u00a0% of it up, in 2 seeds"]
+def test_units_stay_with_their_numbers_but_not_in_commands():
+    line = _ticked("fedavg took 3 s, 51 % of it up, in 2 seeds: `map RUN --latency 5 ms`")
+    assert line == "fedavg took 3\u00a0s, 51\u00a0% of it up, in 2 seeds: <code>map RUN --latency 5 ms</code>"
 
 
 @pytest.mark.slow
@@ -481,6 +491,6 @@ def test_json_has_the_summary_and_the_seconds_by_part(make):
 
 
 def test_the_command_that_is_shown_is_the_one_of_the_world(make):
-    assert command(here := make(RUNS)) == f"fedlapse compare {here.folder}/scenario.yaml"
+    assert command(make(RUNS), Path("runs/a b")) == "fedlapse compare 'runs/a b/scenario.yaml'"
     sockets = make(RUNS, "sockets", host={"world": "sockets"})
-    assert command(sockets) == f"fedlapse run {sockets.folder}/scenario.yaml --algorithm fedavg --world sockets"
+    assert command(sockets, Path()) == "fedlapse run ./scenario.yaml --algorithm fedavg --world sockets"

@@ -66,7 +66,7 @@ def test_a_radio_that_nobody_measured_is_told_once(said):
     """network/presets.csv: of the satellites all is assumed, of wifi the course in time, of 3g-driving nothing."""
     satellite, wifi = {"radio": "satellite-leo"}, {"radio": "wifi"}
     assert said(satellite, satellite, {"radio": "3g-driving"}) == [
-        "radio satellite-leo: its rates are assumed, nobody measured them"
+        "radio satellite-leo: its rates are assumed, not measured"
     ]
     (line,) = said(wifi, {**wifi, "latency_ms": 3})
     assert line == "radio wifi: its rates were measured, other numbers are assumed (latency_ms, noise_s, together)"
@@ -90,9 +90,9 @@ def test_a_recording_that_all_share_is_told_with_its_link(said):
 def test_what_only_tcp_reads_is_told_where_nothing_is_sent_by_tcp(said):
     lossy = {**RATES, "loss": 0.01}
     (line,) = said({**lossy, "model": "lv08"}, network={"model": "lv08"})
-    assert line == "g0: loss is not used, as links of the model lv08 lose nothing"
+    assert line == "g0: loss is not used, because links of the model lv08 lose nothing"
     (line,) = said(RATES, network={"model": "ideal", "tls": 2, "congestion": "bbr"})
-    assert line == "network: congestion, tls is not used, as no link is of the model tcp or windows"
+    assert line == "network: congestion, tls is not used, because no link is of the model tcp or windows"
     assert said(lossy, network={"tls": 2}) == []
 
 
@@ -102,11 +102,11 @@ def test_a_buffer_is_told_where_nobody_shares_by_round_trip_times(said):
     server = {"link": {**RATES, "buffer_kb": 9}}
     assert said(behind, topology=topology, server=server) == []
     assert said(behind, topology=topology, server=server, network={"model": "tcp", "congestion": "bbr"}) == [
-        "topology.cell: buffer_kb is not used, as flows of bbr share equally",
-        "server.link: buffer_kb is not used, as flows of bbr share equally",
+        "topology.cell: buffer_kb is not used, because flows of bbr share equally",
+        "server.link: buffer_kb is not used, because flows of bbr share equally",
     ]
     (line,) = said(behind, topology=topology, network={"model": "ideal"})
-    assert line == "topology.cell: buffer_kb is not used, as no link is of the model tcp or windows"
+    assert line == "topology.cell: buffer_kb is not used, because no link is of the model tcp or windows"
 
 
 def replayed(period: float, offset: float, name: str) -> Trace:

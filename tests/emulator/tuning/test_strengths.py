@@ -59,7 +59,7 @@ def test_one_range_serves_all_of_a_kind() -> None:
 
 @pytest.mark.parametrize("options", [{}, {"strength": 0}])
 def test_it_begins_with_a_strength_above_0(options: dict[str, float]) -> None:
-    with pytest.raises(BadScenario, match=r"fedcurv\.strength: auto begins with the value that the algorithm has"):
+    with pytest.raises(BadScenario, match=r"fedcurv\.strength: auto begins with the algorithm's own value"):
         automatic(searching({"fedcurv.strength": "auto"}, {"fedcurv": options}))
 
 

@@ -47,6 +47,27 @@ def test_each_paper_is_listed_once_and_where_it_is_used() -> None:
     assert text.startswith(said)
 
 
+@pytest.mark.parametrize(
+    ("task", "metric", "said"),
+    [
+        ("classification", "accuracy", "test accuracy 0.9"),
+        ("classification", "validation", "validation accuracy 0.9"),
+        ("regression", "mse", "test mse 0.9"),
+        ("regression", "personalised", "personalised mse 0.9"),
+    ],
+)
+def test_a_target_is_named_by_the_metric_of_its_task(task: str, metric: str, said: str) -> None:
+    targets = [{"metric": metric, "value": 0.9}]
+    text = told(task=task, rounds={"max": 5, "targets": targets}, data={"set": "digits", "validation": 0.1})
+    assert f"the virtual time until {said}." in text
+
+
+def test_a_paper_at_a_conference_is_in_its_proceedings() -> None:
+    kinds = {paper.key: paper.bibtex().partition("{")[0] for paper in PAPERS.values()}
+    assert kinds["wang2024tackling"] == kinds["mcmahan2017communication"] == "@inproceedings"
+    assert kinds["kim2020agent"] == kinds["shoham2019overcoming"] == "@misc"
+
+
 def test_own_code_has_no_paper_here() -> None:
     text = told(algorithms=["fedavg", {"algorithms.fedavg:FedAvg": {}, "name": "mine"}])
     assert "% mine: not part of fedlapse" in text

@@ -12,6 +12,7 @@ from scenarios.builders.machines import fleet, machine
 from scenarios.builders.parts import check_model, dataset
 from scenarios.builders.random_values import generator
 from scenarios.load import BadScenario, build
+from scenarios.schema.model import Model
 from tests.all_of import all_of
 from tests.conftest import SMALL, merged
 
@@ -170,7 +171,7 @@ def test_an_own_model_that_does_not_fit_is_refused_in_one_line(own, model, messa
 def test_an_own_model_that_is_not_found_is_told_with_where_to_start(own):
     scenario = said("waves", "tiny")
     data = dataset(scenario)
-    elsewhere = scenario.model_copy(update={"model": "no_such_net:net"})
+    elsewhere = scenario.model_copy(update={"model": Model(name="no_such_net:net")})
     with pytest.raises(
         BadScenario, match=r"No module named 'no_such_net'; .*start it in the folder of no_such_net\.py$"
     ):

@@ -48,7 +48,7 @@ def test_rules_of_the_same_mode_are_taken_over() -> None:
         ({"mode": "async"}, "fedbuff", "fedbuff.rounds: mode: async needs buffer and in_flight"),
         ({**ASYNC, "ask": 3}, "fedbuff", "fedbuff.rounds: ask is of synchronous rounds"),
         ({**ASYNC, "in_flight": 9}, "fedbuff", "fedbuff.rounds.in_flight: 9 devices at work, but the fleet has 4"),
-        ({"fraction": 0.5, "ask": 1}, "fedavg", "fedavg.rounds.ask: 1 devices are asked, but 2 replies"),
+        ({"fraction": 0.5, "ask": 1}, "fedavg", "fedavg.rounds.ask: 1 devices are selected, but 2 replies"),
         ({"bufer": 3}, "fedavg", "fedavg.rounds.bufer: unknown key 'bufer'; did you mean buffer"),
         ({**ASYNC, "buffer": 0}, "fedbuff", "fedbuff.rounds.buffer: it must be greater than or equal to 1, not 0"),
         ("async", "fedbuff", "fedbuff.rounds"),

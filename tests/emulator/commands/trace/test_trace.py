@@ -152,7 +152,7 @@ def test_a_pair_of_which_one_is_longer_is_cut_to_the_shorter(fedlapse, file, tmp
     file("\n".join(map(str, range(2, 1501, 2))), "drive.up")
     done = fedlapse("trace", "convert", "drive", "drive.csv")
     assert done.returncode == 0
-    assert done.stdout.splitlines()[-1] == "lost: the last 0.5 of 1.5 s up, as the other way ends there"
+    assert done.stdout.splitlines()[-1] == "lost: the last 0.5 of 1.5 s up, because the other way ends there"
     down, up = read(tmp_path / "drive.csv")
     assert (down.period, up.period) == (1, 1)
     assert (down.carried(0, 1), up.carried(0, 1)) == pytest.approx((1.5e6, 0.75e6))
