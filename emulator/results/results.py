@@ -182,10 +182,14 @@ def _rows(path: Path) -> Iterator[Row]:
 def _light(row: Row, known: dict[bytes, Row]) -> Row:
     """Returns a row without UNREAD and the seconds of each device, because a report holds the rows of all runs.
 
-    `known`: parts of the run's earlier rows; equal ones are not stored again.
+    `known`: parts of the run's earlier rows; equal ones are not stored again.  Raises ValueError for a row that no run
+    writes, because it is nested too deeply.
     """
     seconds = {use: of for use, of in row.get("seconds", {}).items() if use != "devices"}
-    return _shared({key: value for key, value in row.items() if key not in UNREAD} | {"seconds": seconds}, known)
+    try:
+        return _shared({key: value for key, value in row.items() if key not in UNREAD} | {"seconds": seconds}, known)
+    except RecursionError:
+        raise ValueError("a row of rounds.jsonl is nested too deeply") from None
 
 
 def _shared(part: Row, known: dict[bytes, Row]) -> Row:

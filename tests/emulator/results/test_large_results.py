@@ -91,3 +91,11 @@ def test_only_what_is_written_alike_is_shared(found: Results) -> None:
     held = found.runs["fedavg"][1]
     assert [str(row["seconds"]["idle"]) for row in held[:3]] == ["0", "-0.0", "0"]
     assert held[0]["leverage"] is held[1]["leverage"]
+
+
+def test_a_row_that_is_nested_too_deeply_is_refused_in_one_line(tmp_path: Path) -> None:
+    run = written(tmp_path, 1) / "fedavg-s1" / "rounds.jsonl"
+    numbers = '{"a":' * 900 + "1" + "}" * 900
+    run.write_text(run.read_text().replace('"leverage": {}', f'"leverage": {numbers}'))
+    with pytest.raises(ValueError, match="nested|recursion"):
+        read(tmp_path)
