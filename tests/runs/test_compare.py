@@ -62,7 +62,7 @@ def spoil(path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"rounds": {"ask": 99}}, "99 devices are asked"),
+        ({"rounds": {"ask": 99}}, "99 devices are selected"),
         ({"rounds": {"max": 0}}, "rounds.max"),
         ({"roundz": {}}, "roundz"),
         ({"fleet": []}, "fleet"),
