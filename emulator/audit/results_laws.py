@@ -23,7 +23,7 @@ from emulator.record.record import object_of, read_lines
 from emulator.record.run import Run, read_run
 from emulator.record.seal import OF_RESULTS, SEAL, broken, read_seal
 from emulator.results.caveats import Caveats, caveats
-from emulator.results.results import FOUND, Row, results_of
+from emulator.results.results import FOUND, Results, results_of
 from emulator.results.soundness import LOST, has_lost_seal
 from emulator.results.summary_json import summary_json
 from scenarios.builders import wiring
@@ -149,7 +149,7 @@ def _summary(out: Path, scenario: Scenario, virtual: bool) -> Iterator[str]:
             sealed = read_seal(out / Run(label, seed).name)
             if sealed and sealed.failure:
                 failures.setdefault(label, []).append(sealed.failure)
-    links = _links(out, scenario, results.runs) if virtual else said.get("links", {})
+    links = _links(results) if virtual else said.get("links", {})
     made = {key: value for key, value in summary_json(results, failures, links).items() if key not in (*SAID, *found)}
     due = json.loads(json.dumps(made))
     wrong = [change for change in unlike(said, due) if not (_near(change) or _reworded(change))]
@@ -159,15 +159,16 @@ def _summary(out: Path, scenario: Scenario, virtual: bool) -> Iterator[str]:
         yield f"summary: {len(wrong) - SHOWN} more values are not those of the records"
 
 
-def _links(out: Path, scenario: Scenario, runs: Mapping[str, Mapping[int, Sequence[Row]]]) -> Caveats:
+def _links(results: Results) -> Caveats:
     """Returns the caveats that the summary must state: the assumptions about links, and how often recordings repeat
     while a run replays them."""
-    looped = []
-    for label, seeds in runs.items():
+    looped, scenario = [], results.scenario
+    for label, seeds in results.runs.items():
         for seed, rows in seeds.items():
-            declared = expected.declared(out / Run(label, seed).name)
+            declared = expected.declared(results.folder / Run(label, seed).name)
             links = LinksAtOffsets(declared.server_link, declared.links, wiring.topology(scenario), places(seed))
-            for name in {name for row in rows for name, of in row["seconds"]["devices"].items() if any(of[:2])}:
+            spent = (row["seconds"]["devices"].items() for row in results.rows(label, seed))
+            for name in {name for each in spent for name, of in each if any(of[:2])}:
                 links.links[name]
             looped.append(links.loops.most(float(rows[-1]["time_s"]) if rows else 0.0))
     return caveats(list(assumptions(scenario)), looped)

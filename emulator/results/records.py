@@ -229,7 +229,7 @@ def _transfer(
 def devices(results: Results) -> Iterator[DeviceRow]:
     fleet = Roster(tuple((group.name or group.profile, group.count) for group in results.scenario.fleet))
     for label, seed, timeline in _timelines(results):
-        did = activities(results.runs[label][seed], timeline)
+        did = activities(results.rows(label, seed), timeline)
         for name in fleet:
             group = results.scenario.fleet[fleet.place(name)[0]]
             yield DeviceRow(
@@ -342,7 +342,7 @@ class Activity:
         self.bytes_up += nbytes if start.way == "up" else 0
 
 
-def activities(rows: Sequence[Mapping[str, Any]], timeline: Iterable[Event]) -> Mapping[str, Activity]:
+def activities(rows: Iterable[Mapping[str, Any]], timeline: Iterable[Event]) -> Mapping[str, Activity]:
     """Returns the totals of each device that was asked, by device name.  A round without a row was not completed, and
     is skipped."""
     over = {row["round"]: row for row in rows}

@@ -3,9 +3,11 @@ for."""
 
 from __future__ import annotations
 
+import marshal
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from sys import intern
 from typing import Any
 
 from emulator.record.events import Event
@@ -35,6 +37,7 @@ NEEDED = (
 )
 SAID = ("digest", "reserved", "verdict", "why", "hints", "expect", "interrupted", "failures", "links", "data")
 FOUND = ("holds", "chance", "overtime")  # by replays
+UNREAD = ("watts", "flops", "personalised_participants")  # in no summary, table or chart
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ class Results:
     host: Mapping[str, Any]  # {} if it was never written
     summary: Mapping[str, Any]
     split: Mapping[str, Any] | None
-    runs: Runs
+    runs: Runs  # without UNREAD and each device's seconds
     notes: Sequence[str] = ()  # reasons not to rely on these results as they are
     shared: int | None = None  # rounds after which final values are compared; None: after each run's own last round
 
@@ -59,6 +62,12 @@ class Results:
         """Yields the events of one run; none if it has not begun.  Raises ValueError if their file is damaged."""
         path = self.folder / Run(label, seed).name / "events.jsonl"
         return read_events(path) if path.is_file() else iter(())
+
+    def rows(self, label: str, seed: int) -> Iterator[Row]:
+        """Yields the rows of one run as they are in its file; none if it has not begun.  Raises ValueError if the file
+        is damaged."""
+        path = _rounds(self.folder, label, seed)
+        return _rows(path) if path.is_file() else iter(())
 
 
 def read(out: Path) -> Results:
@@ -156,9 +165,36 @@ def classes(split: Mapping[str, Any] | None) -> int:
 
 def _seeds(out: Path, label: str, seeds: Sequence[int]) -> Iterator[tuple[int, list[Row]]]:
     for seed in seeds:
-        path = out / Run(label, seed).name / "rounds.jsonl"
+        path = _rounds(out, label, seed)
         if path.is_file():
-            yield seed, [_row(row, path, number) for number, row in enumerate(read_lines(path), 1)]
+            known: dict[bytes, Row] = {}
+            yield seed, [_light(row, known) for row in _rows(path)]
+
+
+def _rounds(out: Path, label: str, seed: int) -> Path:
+    return out / Run(label, seed).name / "rounds.jsonl"
+
+
+def _rows(path: Path) -> Iterator[Row]:
+    return (_row(row, path, number) for number, row in enumerate(read_lines(path), 1))
+
+
+def _light(row: Row, known: dict[bytes, Row]) -> Row:
+    """Returns a row without UNREAD and the seconds of each device, because a report holds the rows of all runs.
+
+    `known`: parts of the run's earlier rows; equal ones are not stored again.  Raises ValueError for a row that no run
+    writes, because it is nested too deeply.
+    """
+    seconds = {use: of for use, of in row.get("seconds", {}).items() if use != "devices"}
+    try:
+        return _shared({key: value for key, value in row.items() if key not in UNREAD} | {"seconds": seconds}, known)
+    except RecursionError:
+        raise ValueError("a row of rounds.jsonl is nested too deeply") from None
+
+
+def _shared(part: Row, known: dict[bytes, Row]) -> Row:
+    made = {intern(key): _shared(of, known) if isinstance(of, dict) else of for key, of in part.items()}
+    return known.setdefault(marshal.dumps(made, 2), made)  # unlike ==, it tells 0 from 0.0 and -0.0
 
 
 def _row(row: Row, path: Path, number: int) -> Row:
