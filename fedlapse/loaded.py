@@ -113,6 +113,8 @@ class LoadedRun:
 
         from emulator.record.record import MODEL
 
+        if self.results.scenario.keep_models == "none":
+            raise Error("the scenario has `keep_models: none`, so its runs left no models")
         try:
             return load_file(self.folder / MODEL)
         except (OSError, ValueError) as error:

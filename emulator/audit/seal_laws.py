@@ -21,6 +21,7 @@ from emulator.record.record import FILES, MODEL, SECOND_NAMES
 from emulator.record.run import RUN, read_run
 from emulator.record.seal import OF_RUN, SEAL, Seal, broken
 from network.wire import payload
+from scenarios.load import recorded
 
 WORK, HOST = "work.jsonl", "host.json"
 ABOUT_ALL_RUNS = ("scenario.yaml", HOST, REPLAY)  # files of the results that the laws of a run read
@@ -71,11 +72,12 @@ def _cut(folder: Path, names: Iterable[str]) -> Iterator[str]:
 
 def _model(folder: Path, timeline: Timeline, due: bool) -> Iterator[str]:
     """Yields a sentence if the file of the final model breaks law I8: it must hold the model that the last round left.
-    `due`: a missing file is a fault, too, except in a replay without training, which must have none."""
+    `due`: a missing file is a fault, too, unless the scenario keeps none, and except in a replay without training,
+    which must have none."""
     out = folder.resolve().parent
     replay = untrained(out)
     if not (folder / MODEL).is_file():
-        if due and not replay and "world" in host_of(out):
+        if due and not replay and "world" in host_of(out) and _keeps(out):
             yield f"I8: {MODEL} is missing"
         return
     if replay:
@@ -100,3 +102,11 @@ def _saved(file: Path) -> dict[str, ndarray]:
         if tensors.pop(name).tobytes() != tensors[first].tobytes():
             raise ValueError(f"{name} and {first} are one tensor, and have different values")
     return tensors
+
+
+def _keeps(out: Path) -> bool:
+    """Returns true if the scenario in OUT keeps its runs' last models, or cannot be read."""
+    try:
+        return recorded(out).keep_models == "last"
+    except (OSError, ValueError):
+        return True

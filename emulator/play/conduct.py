@@ -23,6 +23,7 @@ class Conduct:
     stop_at: Target | None = None
     until: float | None = None  # s, after which no round begins unless one of `targets` is pending
     targets: Sequence[Target] = ()
+    keeps_model: bool = True  # the record keeps the last model
 
     @classmethod
     def of(cls, scenario: Scenario) -> Conduct:
@@ -48,6 +49,7 @@ class Conduct:
             Target.of(stop, scenario.task) if stop else None,
             rounds.until_s,
             [Target.of(target, scenario.task) for target in rounds.targets],
+            scenario.keep_models == "last",
         )
 
     def last_round(self, devices: int) -> float:

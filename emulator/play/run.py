@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
+from filecmp import cmp
 from functools import cache
 from pathlib import Path
 
@@ -26,7 +28,7 @@ from emulator.pricing.costs import Costs
 from emulator.record.record import MODEL, Earlier, Record, replace_file
 from emulator.record.run import Run
 from emulator.record.seal import seal_run
-from emulator.record.writing import named
+from emulator.record.writing import PARTIAL, named
 from emulator.worlds.interface import World
 from emulator.worlds.virtual import VirtualWorld
 
@@ -55,20 +57,36 @@ async def play(
     diary.write_settled()
     stage.record.finish()
     outcome.looped = stage.traffic.placed.loops.most(outcome.length)
-    if diary.state and stage.record.folder and not (stage.record.unwritten or stage.record.halted):
+    wanted = stage.conduct.keeps_model and diary.state
+    if wanted and stage.record.folder and not (stage.record.unwritten or stage.record.halted):
         try:
-            await save_model(stage.record.folder, diary.state, stage.world)
+            await save_model(stage.record.folder, wanted, stage.world)
         except OSError as error:
             stage.record.unwritten = error
 
 
 async def save_model(folder: Path, state: State, world: World) -> None:
-    """Writes the final model to `folder`.  Raises OSError."""
+    """Writes the final model to `folder`; if another run's is equal, both are one file on the disk, unless the file
+    system has no hard links.  Raises OSError."""
     with named(folder / MODEL):
         future = world.submit(export, state.weights).future
         # An executor without workers needs no event loop.
         file: Ref = future.result() if future.done() else await asyncio.wrap_future(future)
         replace_file(folder / MODEL, world.store.get(file))
+    with suppress(OSError):  # a second copy does no harm
+        share(folder / MODEL)
+
+
+def share(path: Path) -> None:
+    """Replaces a file by a hard link to an equal one of the same name in another folder next to its own.  Raises
+    OSError."""
+    for other in sorted(path.parent.parent.glob(f"*/{path.name}")):
+        if other.stat().st_ino != path.stat().st_ino and cmp(path, other, shallow=False):
+            linked = path.with_name(path.name + PARTIAL)
+            linked.unlink(missing_ok=True)
+            linked.hardlink_to(other)
+            linked.replace(path)
+            return
 
 
 def seal(stage: Stage, outcome: Outcome) -> None:

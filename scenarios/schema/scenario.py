@@ -289,6 +289,9 @@ class Scenario(Part):
         default="random",
     )
     evaluate: Evaluate = says("Evaluation of the models during a run.", {"every": 1}, default=Evaluate())
+    keep_models: Literal["last", "none"] = says(
+        "Models that the record keeps: each run's last one, or none.", "none", default="last"
+    )
     network: Transport = says("Transport of bytes on all links.", {"model": "ideal"}, default=Transport())
     topology: dict[Name, Shared] = says(
         "Access points, cells and backhauls that devices share, by name. Without any, each device is connected "
