@@ -102,7 +102,7 @@ def found(played: Results) -> Fleet:
     label, seeds = next(iter(played.runs.items()))
     targets = played.summary["labels"][label]["targets"]
     reached = targets[results.targets(played.scenario)[-1].name]["seeds"]
-    rows = [rows for _, rows in sorted(seeds.items())]
+    rows = [[*played.rows(label, seed)] for seed in sorted(seeds)]
     return Fleet(
         accuracy=[of[-1]["accuracy"] for of in rows],
         time=[at["time_s"] if at else None for at in (reached[str(seed)] for seed in sorted(seeds))],
