@@ -12,7 +12,8 @@ from algorithms import option_checks
 from algorithms.aggregation import plain_mean
 from algorithms.algorithm import Load, Message, Party, Reply, Tensors
 from algorithms.staleness import device_of, newest
-from algorithms.uploaded_changes import Changes, trainable
+from algorithms.training.tensors import travelling
+from algorithms.uploaded_changes import Changes
 
 KEPT = "of "  # prefix of kinds of the server's state: a device's last change h_i, by the device's name
 MOST = 1000  # devices whose changes a state may hold: it is read and written anew for each version
@@ -45,7 +46,7 @@ class CA2FL(Changes):
         """Returns the model, and the sum of all h_i, which is 0."""
         if server.devices > MOST:
             raise ValueError(f"the fleet has {server.devices} devices; ca2fl keeps a model of each, for {MOST} at most")
-        names = sorted(trainable(server.model))
+        names = sorted(travelling(server.model))
         return {"weights": weights, "kept": {name: torch.zeros_like(weights[name]).double() for name in names}}
 
     def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:

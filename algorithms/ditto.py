@@ -21,7 +21,7 @@ class Ditto(FedAvg):
 
     The global model has FedAvg's bits.  v_k starts from the first model that the device receives, is trained with the
     same settings and as many steps, and stays on the device, whether its reply counts or not; a device that is not
-    asked does not train it.  The metric `personalised` is v_k's.  The second training is charged, as the phase
+    selected does not train it.  The metric `personalised` is v_k's.  The second training is charged, as the phase
     "personal"; `training.seconds` limits the first alone.  Bytes as FedAvg.  Raises ValueError if λ is negative.
     """
 

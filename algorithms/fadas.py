@@ -13,7 +13,8 @@ from algorithms import option_checks
 from algorithms.aggregation import plain_mean
 from algorithms.algorithm import Load, Message, Party, Reply, Tensors
 from algorithms.pseudogradient import BELOW_1
-from algorithms.uploaded_changes import Changes, trainable
+from algorithms.training.tensors import travelling
+from algorithms.uploaded_changes import Changes
 
 MOVED = 15.0  # floats per parameter: θ and mean read, θ written (3); m, v and v̂, in float64, read and written (12)
 
@@ -56,7 +57,7 @@ class FADAS(Changes):
 
     def start(self, weights: Tensors, server: Party) -> Message:
         """Returns the model, and m, v and v̂, which are 0."""
-        zeros = {name: torch.zeros_like(weights[name], dtype=torch.float64) for name in trainable(server.model)}
+        zeros = {name: torch.zeros_like(weights[name], dtype=torch.float64) for name in travelling(server.model)}
         zeros = dict(sorted(zeros.items()))
         return {"weights": weights, "momentum": zeros, "variance": zeros, "largest": zeros}
 

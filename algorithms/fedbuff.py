@@ -11,7 +11,8 @@ from algorithms import option_checks
 from algorithms.aggregation import plain_mean
 from algorithms.algorithm import Message, Party, Reply
 from algorithms.staleness import Stale
-from algorithms.uploaded_changes import Changes, trainable
+from algorithms.training.tensors import travelling
+from algorithms.uploaded_changes import Changes
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class FedBuff(Stale, Changes):
         weights = {name: self.weight(reply.staleness) for name, reply in sorted(replies.items())}
         over = len(weights) if self.divisor == "replies" else fsum(weights.values())
         model = plain_mean(replies, "update")  # of which only the buffers stay
-        for name in trainable(server.model):
+        for name in travelling(server.model):
             moved = state["weights"][name].double()
             for sender, weight in weights.items():
                 moved = moved.add(replies[sender].upload["update"][name].double(), alpha=self.server_lr * weight / over)

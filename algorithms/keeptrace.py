@@ -19,7 +19,7 @@ from algorithms.algorithm import Party, Phase, Tensors, Training, Work
 from algorithms.counting.cost import SQUARES
 from algorithms.training.augmenting import augmented
 from algorithms.training.local import Quadratic, batches, check_penalty, pull, seeded_step, single_values, steps
-from algorithms.training.tensors import kept_of, load, tensors_of, travelling
+from algorithms.training.tensors import kept_of, load, tensors_of, trainable, travelling
 from algorithms.training.unfused import twice_differentiable
 
 FLOAT = 4  # bytes: the declared memory is that of float32
@@ -127,7 +127,7 @@ class _Way:
         self.rate = training.rate(device.round)
         self.model = device.model
         load(self.model, {**weights, **device.own})
-        self.parameters = {name: p for name, p in self.model.named_parameters() if p.requires_grad}
+        self.parameters = trainable(self.model)
         self.batches = [
             chosen.to(device.x.device)
             for epoch in range(int(training.epochs))

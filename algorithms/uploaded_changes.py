@@ -33,11 +33,6 @@ class Changes(FedAvg):
         """Trains as FedAvg does and uploads the change of each parameter."""
         start = download["weights"]
         reply = yield from fitting(device, start, self.training, self.penalty(download, device))
-        model, trained = reply.upload["weights"], trainable(device.model)
+        model, trained = reply.upload["weights"], travelling(device.model)
         update = {name: value - start[name] if name in trained else value for name, value in model.items()}
         return replace(reply, upload={"update": update}, model=model)
-
-
-def trainable(model: nn.Module) -> set[str]:
-    """Returns the names of the parameters that are trained, which are those that change by steps, and travel."""
-    return {*travelling(model)}

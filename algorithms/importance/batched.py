@@ -15,7 +15,8 @@ from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
 from torch.nn import functional as F
 
 from algorithms.algorithm import Loss, Tensors
-from algorithms.importance.gradients import POWER, Power, chunks, losses_of, trainable, zeros
+from algorithms.importance.gradients import POWER, Power, chunks, losses_of, zeros
+from algorithms.training.tensors import trainable
 
 # Constants, independent of free memory: a sum's last bits depend on where it is split.
 CHUNK = 64  # examples in one batched backward; the last chunk is shorter

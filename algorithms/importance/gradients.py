@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.func import grad, vmap
 
 from algorithms.algorithm import Loss, Tensors
-from algorithms.training.tensors import call
+from algorithms.training.tensors import call, trainable
 from algorithms.training.unfused import twice_differentiable, unfused_attention
 
 Power = Literal["abs", "sq"]
@@ -26,11 +26,6 @@ def gradients(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, batch: int) ->
         mean = losses_of(loss, model(some_x), some_y).mean()
         found = torch.autograd.grad(mean, list(weights.values()), allow_unused=True, materialize_grads=True)
         yield len(some_y), dict(zip(weights, found, strict=True))
-
-
-def trainable(model: nn.Module) -> Tensors:
-    """Returns the model's trainable parameters, by name."""
-    return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
 
 
 def zeros(model: nn.Module) -> Tensors:

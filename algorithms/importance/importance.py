@@ -21,13 +21,13 @@ from algorithms import course
 from algorithms.algorithm import Loss, Party, Tensors
 from algorithms.course import Course, structure
 from algorithms.importance.batched import CHUNK, in_chunks
-from algorithms.importance.gradients import Power, gradients, one_by_one, trainable, zeros
+from algorithms.importance.gradients import Power, gradients, one_by_one, zeros
 from algorithms.tasks.task import logits_of
 from algorithms.training.as_built import restore
 from algorithms.training.copied import copied
 from algorithms.training.local import PIECE
 from algorithms.training.seeding import drawing
-from algorithms.training.tensors import BATCH_NORMS, load, mapped, travelling
+from algorithms.training.tensors import BATCH_NORMS, load, mapped, trainable, travelling
 
 Kind = Literal["abs", "sq", "true", "sampled", "mas", "batch_squared", "mean_squared", "tensor_scalar"]
 MEANING: dict[str, str] = {
@@ -231,9 +231,8 @@ def drawn(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, seed: int) -> Tens
     labels = []
     with drawing(seed):  # some networks draw in eval mode, too
         for some_x, some_y in zip(torch.split(x, PIECE), torch.split(y, PIECE), strict=True):
-            said = logits_of(loss)(
-                model(some_x), some_y
-            ).cpu()  # on a GPU the order of a cumulative sum is not deterministic
+            said = logits_of(loss)(model(some_x), some_y)
+            said = said.cpu()  # on a GPU the order of a cumulative sum is not deterministic
             reached = said.double().softmax(-1).cumsum(-1)  # (*some_y's shape, classes)
             chance = torch.from_numpy(random.random(tuple(some_y.shape))).unsqueeze(-1)
             label = (reached[..., :-1] < chance).sum(-1).to(y.device)  # the last class takes what rounding leaves

@@ -12,11 +12,11 @@ from torch.func import vmap
 
 from algorithms.algorithm import Loss, Tensors
 from algorithms.importance.batched import CHUNK, chunk_sums, layers_of
-from algorithms.importance.gradients import POWER, trainable
+from algorithms.importance.gradients import POWER
 from algorithms.importance.importance import BatchSquares, Slope, Summed
 from algorithms.training.seeding import drawing
 from algorithms.training.stack_batches import StepBatches, by_length, means_of, schedule, stacked, sums_of
-from algorithms.training.tensors import call
+from algorithms.training.tensors import call, trainable
 
 
 def summed(tasks: Sequence[Summed]) -> list[Tensors]:

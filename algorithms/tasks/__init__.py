@@ -1,1 +1,1 @@
-"""What networks are trained for: losses and metrics."""
+"""Tasks of networks: losses and metrics."""

@@ -56,7 +56,7 @@ class Metric:
 
 
 class Task:
-    """What a network is trained for.  Calling it returns the loss of each example, as an algorithm's `device.loss`."""
+    """A loss, with metrics.  Calling it returns the loss of each example, (n,), as `device.loss` of an algorithm."""
 
     metrics: ClassVar[Mapping[str, Metric]] = {}  # by name; the first one decides, where a single number is needed
 

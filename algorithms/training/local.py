@@ -22,7 +22,7 @@ from algorithms.training.augmenting import augmented
 from algorithms.training.optimizers import descent
 from algorithms.training.pulls import form
 from algorithms.training.seeding import seeded
-from algorithms.training.tensors import BATCH_NORMS, call, joined, kept_of, load, tensors_of, travelling
+from algorithms.training.tensors import BATCH_NORMS, call, joined, kept_of, load, tensors_of, trainable, travelling
 
 Pull = Callable[[str, Tensor, Tensor], None]  # (name, parameter, grad): adds a penalty's gradient to grad
 
@@ -183,9 +183,9 @@ def sgd(
     load(model, {**weights, **device.own})
     model.train()
     lay_out(model, torch.channels_last)  # a step of the MNIST CNN, B=64, 1 thread: 33 ms, not 41
-    trainable = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
-    trained = {name: parameter for name, parameter in trainable.items() if matches(name, only)}
-    for name, parameter in trainable.items():
+    possible = trainable(model)
+    trained = {name: parameter for name, parameter in possible.items() if matches(name, only)}
+    for name, parameter in possible.items():
         parameter.requires_grad_(name in trained)
     pulled = {name: parameter for name, parameter in trained.items() if name not in device.own}
     optimizer = descent(training, device.round)
@@ -208,7 +208,7 @@ def sgd(
                 _penalise(pulled, penalty)
             optimizer.step(trained, {name: p.grad for name, p in trained.items() if p.grad is not None})
     _forget(trained)
-    for parameter in trainable.values():
+    for parameter in possible.values():
         parameter.requires_grad_(True)
     # Later computations on this model must not depend on its earlier training.
     lay_out(model, torch.contiguous_format)

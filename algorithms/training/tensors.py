@@ -60,10 +60,15 @@ def kept_of(model: nn.Module) -> Tensors:
     return _that_stay(model, KEPT)
 
 
+def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
+    """Returns the parameters that are trained, by name."""
+    return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+
+
 def travelling(model: nn.Module) -> dict[str, nn.Parameter]:
     """Returns the parameters that are trained and travel, by name."""
     stay = staying(model)
-    return {name: p for name, p in model.named_parameters() if p.requires_grad and name not in stay}
+    return {name: parameter for name, parameter in trainable(model).items() if name not in stay}
 
 
 def staying(model: nn.Module) -> Mapping[str, str]:
@@ -132,6 +137,7 @@ def retied(moved: nn.Module, model: nn.Module) -> nn.Module:
 
 
 def _that_stay(model: nn.Module, why: str) -> Tensors:
+    """Returns the tensors that are in no message for this reason, each under its first name."""
     own, _ = _saved(model)
     second = _second_names(model, own)
     names = [name for name, each in staying(model).items() if each == why and name not in second]

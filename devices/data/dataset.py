@@ -12,12 +12,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from devices.data import several
+from devices.data.several import Inputs, packed
 
 ARRAYS = ("x", "y", "x_test", "y_test", "owner", "owner_test", "cycle", "cycle_test", "strata")
 UNLABELLED = -1  # a position of a sequence without a label: padding
 
-Inputs = tuple[tuple[str, tuple[int, ...], str], ...]  # of several: name, shape and dtype of each; () for one
 Form = tuple[int, tuple[int, ...], bool, Inputs]  # classes, an example's shape, True for text, and several inputs
 Target = tuple[tuple[int, ...], str]  # shape and dtype of an example's target
 
@@ -53,7 +52,7 @@ class Dataset:
 
     def __post_init__(self) -> None:
         if not self.inputs and isinstance(self.x, (dict, tuple, list)):
-            (x, inputs), (x_test, others) = (several.packed(part) for part in (self.x, self.x_test))  # type: ignore[arg-type]
+            (x, inputs), (x_test, others) = (packed(part) for part in (self.x, self.x_test))  # type: ignore[arg-type]
             if inputs != others:
                 raise ValueError(f"{self.name}: x has {inputs} and x_test {others}; they must be alike")
             for name, made in {"x": x, "x_test": x_test, "inputs": inputs}.items():

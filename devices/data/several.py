@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 EXACT = 2**24  # whole numbers up to it are float32 numbers
 
-Inputs = tuple[tuple[str, tuple[int, ...], str], ...]
+Inputs = tuple[tuple[str, tuple[int, ...], str], ...]  # name, shape and dtype of each; () for a single input
 
 
 def packed(parts: Mapping[str, Any] | Sequence[Any]) -> tuple[NDArray[np.float32], Inputs]:

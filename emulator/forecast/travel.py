@@ -1,4 +1,4 @@
-"""What of a model travels, by its bytes."""
+"""The bytes of a model that travel, and those that stay."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Travel:
 
 
 def travel_of(lab: Lab) -> Travel | None:
-    """Returns what of the model travels; None if all of it does."""
+    """Returns the bytes of the model by what becomes of them; None if all travel."""
     if not (lab.model.train or lab.model.keep):
         return None
     frozen = _bytes(frozen_of(lab.module))

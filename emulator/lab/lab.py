@@ -97,7 +97,7 @@ class Lab:
 
     @property
     def task(self) -> Task:
-        """What the network is trained for: loss and metrics."""
+        """The task of the network: loss and metrics."""
         return task_named(self.task_name)
 
     def network(self, seed: int) -> nn.Module:

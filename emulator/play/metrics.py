@@ -60,9 +60,8 @@ class Metrics:
         self.world, self.lab, self.run, self.schedule = world, lab, run, schedule
         self.attendants = attendants  # the devices that were ever asked; others have no memory
         self.known: tuple[str, Scores] | None = None  # digest of the last model, and its scores on the test set
-        self.best: dict[
-            int, float
-        ] = {}  # by time slice: the best value so far of the first metric, negated where lower is better
+        # By time slice: the best value so far of the first metric, negated if lower is better.
+        self.best: dict[int, float] = {}
 
     async def start(self, state: State) -> None:
         """Evaluates the initial model, which round 0 sends to the devices, if every round is evaluated on the test

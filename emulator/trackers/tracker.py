@@ -41,7 +41,7 @@ class Tracker(Protocol):
 
 @dataclass(frozen=True)
 class Tracked:
-    """What a tracker is told when it is made: one run, and where to log it."""
+    """One run, and the folder to which a tracker logs it."""
 
     folder: Path  # the DIR of --track
     scenario: str  # its name

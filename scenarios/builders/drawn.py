@@ -29,7 +29,7 @@ def by_cycle(chosen: ndarray, cycle: ndarray | None, cycles: int) -> Slices:
 
 @dataclass(frozen=True)
 class SplitInput:
-    """What is needed of a data set to divide it among devices, small enough to send to workers."""
+    """The labels and time slices of a data set, by which it is divided among devices; small enough for workers."""
 
     labels: ndarray | None  # (n,); None unless each has one class
     labels_test: ndarray
@@ -40,9 +40,8 @@ class SplitInput:
 
     @classmethod
     def of(cls, data: Dataset) -> SplitInput:
-        alone = data.y.ndim == 1 and data.y.dtype == np.int64
-        tested = data.y_test if alone else data.y_test[:0]
-        return cls(data.y if alone else None, tested, len(data.y_test), data.cycle, data.cycle_test, data.cycles)
+        tested = data.y_test[:0] if data.labels is None else data.y_test
+        return cls(data.labels, tested, len(data.y_test), data.cycle, data.cycle_test, data.cycles)
 
     def test_shards(self, own: ndarray, devices: int, rng: np.random.Generator) -> Slices:
         """Returns, for each time slice, the indices of test examples for a device that trains on the examples `own`,

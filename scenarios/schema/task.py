@@ -15,7 +15,7 @@ OF_MAIN = ("initial", "personalised", "personalised_participants", "validation")
 
 
 class Task(Part):
-    """What the model is trained for, as `regression` or `{name: classification, metrics: [f1]}`."""
+    """The task of the model, as `regression` or `{name: classification, metrics: [f1]}`."""
 
     name: str = says(
         "Loss and metrics: classification, language, multilabel, regression, segmentation, or your own as "
