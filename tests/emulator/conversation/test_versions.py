@@ -206,6 +206,16 @@ def test_with_all_at_work_a_device_s_share_is_one_over_its_time(tmp_path: Any) -
     assert sum(map(len, ends.values())) == sum(sum(row["staleness"].values()) for row in run.rounds) == 18
 
 
+@pytest.mark.slow
+def test_with_a_slow_device_replies_of_asynchronous_rounds_come_sooner(tmp_path: Any) -> None:
+    """The direction of what FedScale, FedBuff and Papaya report (law 4).  Devices take 1, 1 and 5 units: 9 replies take
+    a synchronous server three rounds of 5; an asynchronous one has 4 + 4 after four units, and more after five."""
+    waits, second = of_three(tmp_path / "sync", {"max": 3, "fraction": 1}, 1, 1, 5)
+    keeps, _ = of_three(tmp_path / "async", {"max": 3, "mode": "async", "buffer": 3, "in_flight": 3}, 1, 1, 5)
+    nine = [run.rounds[2]["time_s"] / second for run in (waits, keeps)]
+    assert nine == [pytest.approx(15, rel=0.01), pytest.approx(5, rel=0.01)]
+
+
 @pytest.mark.parametrize(("every", "due"), [(1, [2, 5, 7]), (2, [5, 7]), (3, [7]), (9, [7])])
 def test_rounds_are_counted_in_replies_of_all_devices_at_work(every: int, due: list[int]) -> None:
     """K = 3, M = 8: version v comes after 3 (v + 1) replies.  3 rounds are 24 replies, so 8 versions.  8, 16
