@@ -10,6 +10,7 @@ from scenarios.text.faults import BadScenario, did_you_mean, in_one_line, short
 from scenarios.text.yaml_source import DEEPEST, Loc, Unreadable, YamlSource, read
 
 LONGEST_SAID = 100  # characters of a change that errors show
+NAMED = ("model", "task")  # parts that may be given by their name alone
 
 
 def change(source: YamlSource, changes: Sequence[str]) -> None:
@@ -40,8 +41,8 @@ def _put(whole: dict[str, Any], path: list[str], value: Any, said: str) -> Loc:
     where, loc = whole, ()  # type: Any, Loc
     if path[0] == "algorithms" and len(path) > 2:
         _write_out_entries(whole, path, said)
-    if path[0] == "model" and len(path) > 1 and isinstance(whole.get("model"), str):
-        whole["model"] = {"name": whole["model"]}
+    if path[0] in NAMED and len(path) > 1 and isinstance(whole.get(path[0]), str):
+        whole[path[0]] = {"name": whole[path[0]]}
     for number, part in enumerate(path):
         step = _index(where, part, said, ".".join(path[:number])) if isinstance(where, list) else part
         loc = (*loc, step)

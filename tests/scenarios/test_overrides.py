@@ -21,6 +21,13 @@ def test_a_part_that_the_file_leaves_out_is_made():
     assert changed("evaluate.every=2").evaluate.every == 2
 
 
+def test_a_part_given_by_its_name_alone_keeps_it():
+    model = changed("model.keep='*.bias'").model
+    assert (model.name, model.keep) == ("digits-cnn", "*.bias")
+    task = changed("task=classification", "task.metrics=[f1]").task
+    assert (task.name, task.metrics) == ("classification", ("f1",))
+
+
 def test_groups_go_by_number_and_by_profile():
     assert changed("fleet.2.count=30").fleet[2].count == 30
     assert changed("fleet.pi-4.count=30").fleet[2].count == 30
