@@ -191,9 +191,7 @@ class Progress:
         today: Callable[[], datetime] = lambda: datetime.now().astimezone(),
     ) -> None:
         self.console = Console(stderr=True) if console is None else console
-        self.targets = sorted(
-            targets, key=lambda target: (-target.value if target.lower else target.value, target.hold)
-        )
+        self.targets = sorted(targets, key=lambda target: target.hardness)
         self.main, self.lower = main, lower
         self.max_rounds, self.runs, self.quiet = max_rounds, runs, quiet
         self.early, self.until, self.at_once, self.last = early, until, at_once, last

@@ -30,6 +30,11 @@ class Target:
         return value <= self.value if self.lower else value >= self.value
 
     @property
+    def hardness(self) -> tuple[float, int]:
+        """A sorting key for targets of one metric: the larger, the harder to reach, and then to hold."""
+        return -self.value if self.lower else self.value, self.hold
+
+    @property
     def name(self) -> str:
         return f"{self.metric} {self.level}"
 

@@ -24,7 +24,7 @@ Entries = Mapping[str, Mapping[str, Any]]  # the entries of a target, by label
 
 def hardest(summary: Mapping[str, Any], targets: Sequence[Target]) -> Target | None:
     """Returns the hardest target that any seed reached, which is the one of the verdict; None if none was reached."""
-    ordered = sorted(targets, key=lambda target: (target.value, target.hold), reverse=True)
+    ordered = sorted(targets, key=lambda target: target.hardness, reverse=True)
     return next((each for each in ordered if any(entry["reached"] for entry in _of(summary, each).values())), None)
 
 

@@ -220,6 +220,6 @@ def observed(runs: Mapping[str, Mapping[int, Sequence[Mapping[str, Any]]]]) -> d
 
 def rankings(seen: Seen, targets: Iterable[Target]) -> list[Ranking]:
     """Returns a ranking for each target that at least one run reached, hardest target first."""
-    ordered = sorted(targets, key=lambda target: (target.value, target.hold), reverse=True)
+    ordered = sorted(targets, key=lambda target: target.hardness, reverse=True)
     each = ([*values(OWN, target, seen, None)] for target in ordered)
     return [ranking(found) for found in each if any(t.time is not None for one in found for t in one.times.values())]

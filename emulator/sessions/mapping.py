@@ -146,10 +146,8 @@ def _target(batch: Batch, named: str | None) -> str:
 
 
 def _hardest_first(batch: Batch) -> list[str]:
-    """Returns the names of the scenario's targets, hardest first: by value, then by the number of evaluations for which
-    the value must be held."""
-    ordered = sorted(batch.targets, key=lambda each: (each.value, each.hold), reverse=True)
-    return [target.name for target in ordered]
+    """Returns the names of the scenario's targets, hardest first."""
+    return [target.name for target in sorted(batch.targets, key=lambda target: target.hardness, reverse=True)]
 
 
 def _fallen_back(batch: Batch, target: str, named: str | None) -> list[str]:

@@ -48,7 +48,7 @@ def verdict(
         return Verdict(["The scenario has no target, so there are no times to compare; set one with rounds.targets."])
     ranked = rankings(seen, targets)
     if not ranked:
-        target = min(targets, key=lambda target: (target.value, target.hold))
+        target = min(targets, key=lambda target: target.hardness)
         total = sum(len(of) for of in seen.values())
         first = f"No run reached {target.name} (0 of {counted(total, 'run')})."
         lines = [first, *unreached(seen, target, "so far" if under_way else "by the end")]

@@ -73,3 +73,11 @@ def test_more_rounds_never_undo_what_was_reached(values: list[float], hold: int)
     found = [reached(rows(values[:n]), target) for n in range(len(values) + 1)]
     known = [row for row in found if row]
     assert found == [None] * (len(found) - len(known)) + known[:1] * len(known)
+
+
+def test_a_target_is_harder_the_closer_to_the_best_value_and_the_longer_it_is_held() -> None:
+    up = [Target("accuracy", 0.5), Target("accuracy", 0.9), Target("accuracy", 0.9, hold=2)]
+    down = [Target("mse", 0.8, lower=True), Target("mse", 0.1, lower=True), Target("mse", 0.1, hold=2, lower=True)]
+    for targets in (up, down):
+        found = [target.hardness for target in targets]
+        assert found == sorted(set(found))

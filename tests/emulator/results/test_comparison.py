@@ -112,6 +112,13 @@ def test_of_targets_the_hardest_that_was_reached_comes_first() -> None:
     assert [each.target.hold for each in rankings(seen, held)] == [2, 1]
 
 
+def test_where_lower_is_better_the_lowest_target_is_the_hardest() -> None:
+    """Each round's loss is 1, so 0.9 is never reached."""
+    targets = [Target("loss", value, lower=True) for value in (1.5, 0.9, 1.0, 2.0)]
+    seen = observed({"a": {1: [{**each, "loss": 1.0} for each in until(10)]}})
+    assert [each.target.value for each in rankings(seen, targets)] == [1.0, 1.5, 2.0]
+
+
 def test_a_difference_may_show_at_an_easier_target_only() -> None:
     """Halfway `b` takes twice as long, at the end both take the same."""
     targets, ends = (Target("accuracy", 0.5), Target("accuracy", 0.9)), [40.0, 42.0, 44.0, 46.0, 48.0, 44.0]
