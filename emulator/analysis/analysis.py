@@ -80,9 +80,10 @@ def nulls(runs: Runs, labels: Sequence[str], baseline: str) -> list[Null]:
 
 
 def _null(label: str, seed: int, run: Observed, base: Observed) -> Null:
-    both = [(mine["accuracy"], theirs["accuracy"]) for mine, theirs in zip(run.rows, base.rows, strict=False)]
-    differs = (n for n, (mine, theirs) in enumerate(both) if mine != theirs)
-    return Null(label, seed, sum(mine is not None for mine, _ in both), next(differs, None))
+    mine, theirs = ([(row["accuracy"], row.get("loss")) for row in each.rows] for each in (run, base))
+    differs = (n for n, (one, other) in enumerate(zip(mine, theirs, strict=False)) if one != other)
+    known = sum(each != (None, None) for each, _ in zip(mine, theirs, strict=False))
+    return Null(label, seed, known, next(differs, None))
 
 
 def cells(

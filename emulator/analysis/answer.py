@@ -18,12 +18,12 @@ from scenarios.schema.scenario import Scenario
 @dataclass(frozen=True)
 class Null:
     """A comparison of the baseline with a null, which is an algorithm without its penalty, under one seed.  Both must
-    have equal accuracies."""
+    have equal accuracies and losses."""
 
     label: str
     seed: int
     rounds: int  # number of rounds that both algorithms have played, and the null has evaluated
-    differs: int | None  # the first of these rounds, from 0, with different accuracies; must be None
+    differs: int | None  # the first of these rounds, from 0, in which these differ; must be None
 
 
 @dataclass(frozen=True)

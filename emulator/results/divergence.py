@@ -74,7 +74,8 @@ def _halved(rows: Rows) -> Iterator[Warned]:
 
 def _divergence(rows: Rows, classes: int) -> str:
     """Returns a description of how training diverged in one run; "" if it did not."""
-    if any(row["accuracy"] is not None and row.get("loss", 0.0) is None for row in rows):
+    evaluated = (row for row in rows if row["accuracy"] is not None or row.get("initial") is not None)
+    if any(row.get("loss", 0.0) is None for row in evaluated):
         return "the loss is no longer finite"
     losses = [row.get("loss") for row in rows]
     drifts = [row.get("numbers", {}).get("drift") for row in rows]

@@ -240,6 +240,16 @@ def test_a_null_is_compared_in_the_rounds_that_both_have_played() -> None:
     assert found == [Null("zero", 1, 2, None), Null("zero", 2, 2, 1)]
 
 
+def test_nulls_of_a_task_without_accuracy_are_compared_by_their_losses() -> None:
+    def of(*losses: float) -> Observed:
+        return Observed.of(
+            [{**each, "loss": loss} for each, loss in zip(rows([None, None]), losses, strict=True)], due=1
+        )
+
+    runs = {"base": {1: of(0.5, 0.25), 2: of(0.5, 0.25)}, "zero": {1: of(0.5, 0.25), 2: of(0.5, 0.125)}}
+    assert analysis.nulls(runs, ["zero"], "base") == [Null("zero", 1, 2, None), Null("zero", 2, 2, 1)]
+
+
 PLAIN: dict[str, Any] = {
     "name": "x",
     "fleet": [{"profile": "pi-4", "link": {"up_mbit_s": 1, "down_mbit_s": 1}}],

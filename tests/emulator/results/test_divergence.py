@@ -129,3 +129,9 @@ def test_a_server_step_beyond_twice_what_training_moved_is_told() -> None:
     assert warned.kind == "overshoots"
     assert "in 1 of 3 rounds" in warned.text
     assert "up to 8 times" in warned.text
+
+
+def test_a_loss_that_is_no_number_is_divergence_in_a_task_without_accuracy_too() -> None:
+    evaluated = [{**row, "accuracy": None, "initial": 0.9} for row in run([0.5, 0.5], losses=[2.0, None])]
+    assert kinds(evaluated) == ["diverges"]
+    assert kinds([{**row, "initial": None} for row in evaluated]) == []  # not evaluated
