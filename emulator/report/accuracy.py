@@ -229,7 +229,7 @@ def _caption(axis: CurveAxis, runs: Runs, marks: Sequence[Any], targets: Sequenc
         said.append("A thin line for each seed." if max(counts) > 1 else "One seed.")
     if max(counts) >= FEW:
         said.append("Line: the median over seeds, as long as all were played; band: the quartiles.")
-    said.append("An accuracy holds until the next evaluation.")
+    said.append("A value holds until the next evaluation.")
     if axis is ROUNDS and any("stale" in row for seeds in runs.values() for rows in seeds.values() for row in rows[:1]):
         said.append("Rounds of asynchronous runs are versions of the model, of fewer replies each.")
     if targets:

@@ -149,8 +149,8 @@ def _heat(label: str, found: SearchResult, one: str, other: str) -> Figure:
     )
     rounds = found.rungs[0].rounds
     caption = (
-        f"Validation accuracy of the best configuration with these values, at the same time in all runs of "
-        f"{rounds} rounds; framed: the values of the best in the end."
+        f"The metric on validation data of the best configuration with these values, at the same time in all runs "
+        f"of {rounds} rounds; framed: the values of the best in the end."
     )
     return Figure(f"heat-{label}-{one}-{other}", label, caption, chart)
 

@@ -105,8 +105,8 @@ def _protocol(answer: Answer) -> Lines:
         (
             f"Targets: {joined([goal(each) for each in answer.targets])}, held for "
             f"{counted(answer.main.hold, 'evaluation')} in a row; the main one is {goal(answer.main)}. Shares are of "
-            f"{answer.best:.4g}, the best mean validation accuracy that any ranked algorithm reached with the seeds of "
-            "the search."
+            f"{answer.best:.4g}, the best mean validation {scenario.task.main} that any ranked algorithm reached with "
+            "the seeds of the search."
         ),
         f"Links: {escaped(links)}. Horizon: {horizon}.",
         (
