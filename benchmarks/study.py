@@ -173,7 +173,7 @@ def unseen() -> Iterator[str]:
         yield f"- Of {len(told)} significant differences, {len(anew)} are significant again, on the same side."
         yield f"- On the same side, but no longer significant: {pairs_of(beside)}."
         yield f"- On the other side: {pairs_of(against)}."
-        yield f"- Of {len(found) - len(told)} that were not significant, significant now: {pairs_of(new)}."
+        yield f"- Of {len(found) - len(told)} that were not significant, {len(new)} are now: {pairs_of(new)}."
 
 
 def both(name: str, regime: str) -> Iterator[tuple[Row, Row]]:

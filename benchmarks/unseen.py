@@ -46,7 +46,7 @@ def play(kept: Path, out: Path) -> None:
         compare(settings(kept, goals), out=out)
     seen = observed(read(out).runs)
     found = [each for goal in goals for each in values(OWN, goal, seen, None)]
-    made = comparisons(found, pairs(load(kept / "protocol.yaml")))
+    made = comparisons(found, pairs(load(str(kept / "protocol.yaml"))))
     (kept / "tables" / "unseen-times.csv").write_text(times(found).csv, encoding="utf-8")
     (kept / "tables" / "unseen.csv").write_text(compared(made).csv, encoding="utf-8")
 
