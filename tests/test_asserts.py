@@ -1,11 +1,18 @@
-"""Tests look at something: `all` passes where there is nothing, so that assertions take `all_of` in its place."""
+"""Tests are run, and look at something: `all` passes where there is nothing, so that assertions take `all_of` in its
+place."""
 
 import ast
 import tomllib
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 
+import pytest
+
+from tests.all_of import all_of
+
 ROOT = Path(__file__).parents[1]
+FOLDERS = ("algorithms", "devices", "emulator", "fedlapse", "network", "scenarios", "tests")
 
 
 def is_of_many(call: ast.AST) -> bool:
@@ -42,6 +49,17 @@ def test_no_assertion_is_content_with_nothing() -> None:
         if is_of_many(part)
     ]
     assert found == [], "write all_of (tests/all_of.py)"
+
+
+def test_no_folder_has_a_name_that_pytest_leaves_out(pytestconfig: pytest.Config) -> None:
+    """Such as `build`, which linters and git leave out, too; and tests lie in files that it looks for."""
+    left_out, files = pytestconfig.getini("norecursedirs"), pytestconfig.getini("python_files")
+    found = [file.relative_to(ROOT) for name in FOLDERS for file in sorted((ROOT / name).rglob("*.py"))]
+    assert {name for path in found for name in path.parts if any(fnmatch(name, each) for each in left_out)} == set()
+    mine = [path for path in found if path.parts[0] == "tests"]
+    tests = [path for path in mine if "\ndef test_" in (ROOT / path).read_text(encoding="utf-8")]
+    assert len(tests) > 300
+    assert all_of(any(fnmatch(path.name, each) for each in files) for path in tests)
 
 
 def test_what_mutmut_is_told_of_is_there() -> None:
