@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from emulator.replay.batch import Batch, Order
 
 ONCE = "compiling the network model: 10 to 20 s, once on this computer"
+EACH = (
+    "compiling the network model: 10 to 20 s, each time, because fedlapse's cache, in XDG_CACHE_HOME or ~/.cache, "
+    "cannot be written or is full"
+)
 
 
 def compile_network(scenario: Scenario) -> None:
@@ -46,5 +50,5 @@ def _compile(scenario: Scenario, settings: Iterable[Peaks]) -> None:
     if not compiled.ready():
         from network.windows import crowd
 
-        with busy(ONCE, everywhere=True):
+        with busy(ONCE if compiled.HERE else EACH, everywhere=True):
             crowd.compile_all()

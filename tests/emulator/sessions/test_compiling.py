@@ -6,16 +6,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from emulator.sessions.compiling import ONCE, compile_network, compile_replays
+from emulator.sessions.compiling import EACH, ONCE, compile_network, compile_replays
 from network.windows import compiled, crowd
 from scenarios.builders.filling import Peaks
 from scenarios.load import load
 
 
 @pytest.fixture
-def made(monkeypatch):
+def made(monkeypatch, tmp_path):
     """The number of compilations on a computer that has no machine code yet."""
     times = []
+    monkeypatch.setattr(compiled, "HERE", tmp_path)
     monkeypatch.setattr(compiled, "ready", lambda: bool(times))
     monkeypatch.setattr(crowd, "compile_all", lambda: times.append(1))
     return times
@@ -34,6 +35,13 @@ def test_where_a_link_may_fill_it_is_compiled_once_and_said(made, capsys):
         compile_network(scenario)
     assert made == [1]
     assert capsys.readouterr().err == f"fedlapse: {ONCE}\n"
+
+
+def test_where_machine_code_cannot_be_kept_that_is_said(made, capsys, monkeypatch):
+    monkeypatch.setattr(compiled, "HERE", None)
+    compile_network(load("quickstart", ["server.link.up_mbit_s=49"], algorithms=False))
+    assert made == [1]
+    assert capsys.readouterr().err == f"fedlapse: {EACH}\n"
 
 
 def test_other_network_models_need_no_machine_code(made):
