@@ -23,7 +23,7 @@ BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
 def as_input(x: Tensor) -> Tensor:
     """Returns examples as a network takes them: uint8 pixels as float32 from 0 to 1, others unchanged."""
-    return x.float() / 255 if x.dtype == torch.uint8 else x
+    return x.float().div_(255) if x.dtype == torch.uint8 else x
 
 
 def mapped(change: Callable[..., Any], *said: Any) -> Any:

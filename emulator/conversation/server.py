@@ -294,7 +294,7 @@ class Server:
         Devices that are still at work stop, or finish their work if the scenario has `stragglers: finish`.
         """
         running = play.running
-        if self.rules.finish_stragglers:
+        if self.rules.finish_stragglers and not self.rules.asynchronous:  # a version's are there from their request on
             self.stragglers.update(dict.fromkeys(running, play))
         watches = [task for name, task in play.watches.items() if name not in self.stragglers]
         await self._end_all(watches)

@@ -26,14 +26,15 @@ from network.cache import cache
 Compiled = TypeVar("Compiled", bound=Callable[..., Any])
 COMPLETE = "complete"
 UNUSED = 30 * 86400.0  # s after which the machine code of other versions is removed
+ROOM = 50e6  # bytes that must be free to keep machine code, which takes 20 MB: numba fails on a full disk
 
 
 def _folder() -> Path | None:
     """Returns the folder for the machine code of these sources, below `~/.cache/fedlapse/compiled/`, or under
     XDG_CACHE_HOME.
 
-    None if the folder cannot be written: then the code is compiled in each process.  Removes folders unused for UNUSED
-    seconds.
+    None if the folder cannot be written, or the disk is full: then the code is compiled in each process.  Removes
+    folders unused for UNUSED seconds.
     """
     of_numba: Any = numba.config
     chosen = (of_numba.CPU_NAME, of_numba.CPU_FEATURES)
@@ -49,6 +50,8 @@ def _folder() -> Path | None:
         for other in place.parent.iterdir():
             if other.stat().st_mtime < time.time() - UNUSED:
                 shutil.rmtree(other, ignore_errors=True)
+        if not (place / COMPLETE).is_file() and shutil.disk_usage(place).free < ROOM:
+            return None
     except (OSError, RuntimeError):  # a full disk, or no home folder
         return None
     return place if os.access(place, os.W_OK) else None

@@ -8,12 +8,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from algorithms.algorithm import Party
+from algorithms.algorithm import Party, Tensors
 from algorithms.training.seeding import seeded
+from tests.all_of import all_of
 
 
 def cross_entropy(outputs: Tensor, y: Tensor) -> Tensor:
     return F.cross_entropy(outputs, y, reduction="none")
+
+
+def same_bits(a: Tensors, b: Tensors) -> bool:
+    """Returns true if two models have the same tensors.  Raises AssertionError if they have none."""
+    return a.keys() == b.keys() and all_of(torch.equal(a[name], b[name]) for name in a)
 
 
 def cnn(dtype: torch.dtype = torch.float32) -> nn.Sequential:

@@ -23,7 +23,7 @@ from algorithms.importance.batched import CHUNK
 from algorithms.importance.fisher import prepared
 from algorithms.models import build
 from tests.algorithms import made
-from tests.algorithms.made import cross_entropy
+from tests.algorithms.made import cross_entropy, same_bits
 from tests.all_of import all_of
 
 
@@ -41,10 +41,6 @@ def party(name: str = "a", round: int = 0, data: int = 0, dtype: torch.dtype = t
 
 def copied(model: nn.Module) -> Tensors:
     return {name: value.clone() for name, value in model.state_dict().items()}
-
-
-def same_bits(a: Tensors, b: Tensors) -> bool:
-    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
 def floats(message: Mapping[str, Tensors]) -> int:

@@ -20,7 +20,7 @@ from algorithms.fedavg import FedAvg
 from algorithms.training.local import sgd
 from algorithms.training.seeding import seeded
 from network.wire.payload import encode
-from tests.algorithms.made import cross_entropy
+from tests.algorithms.made import cross_entropy, same_bits
 from tests.all_of import all_of
 
 NAMES = ("a", "b", "c", "d", "e")
@@ -58,10 +58,6 @@ def party(name: str, round: int, memory: Message | None = None, cycle: int = 0) 
 
 def copied(model: nn.Module) -> Tensors:
     return {name: value.clone() for name, value in model.state_dict().items()}
-
-
-def same_bits(a: Tensors, b: Tensors) -> bool:
-    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
 def personal(tensors: Tensors) -> Tensors:
@@ -128,7 +124,7 @@ def trail(algorithm: Algorithm) -> list[Tensors]:
 
 def equal(one: Algorithm, *others: Algorithm) -> bool:
     first = trail(one)
-    return all(all(map(same_bits, first, trail(other))) for other in others)
+    return all_of(all_of(map(same_bits, first, trail(other))) for other in others)
 
 
 def continual(variant: Any, training: Training = DRIFT, **options: Any) -> Continual:

@@ -13,16 +13,13 @@ from algorithms.counting.cost import PULL_PLAIN
 from algorithms.ditto import Ditto
 from algorithms.fedavg import FedAvg
 from tests.algorithms import made
+from tests.algorithms.made import same_bits
 
 ROUGH = Training(epochs=2, batch=8, lr=0.05, momentum=0.9, weight_decay=1e-4)
 
 
 def copied(model: nn.Module) -> Tensors:
     return {name: value.clone() for name, value in model.state_dict().items()}
-
-
-def same_bits(a: Tensors, b: Tensors) -> bool:
-    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
 def test_the_global_model_has_the_bits_of_fedavg() -> None:

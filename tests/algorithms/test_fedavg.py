@@ -15,6 +15,7 @@ from algorithms.counting.cost import sgd_traffic
 from algorithms.fedavg import FedAvg
 from algorithms.training.seeding import seeded
 from tests.algorithms import made
+from tests.algorithms.made import same_bits
 from tests.all_of import all_of
 
 NAMES = [f"device-{k:05}" for k in range(10_000)]
@@ -31,10 +32,6 @@ def party(model: nn.Module, n: int = 20, seed: int = 5, data: int = 0) -> Party:
 
 def copied(model: nn.Module) -> Tensors:
     return {name: value.clone() for name, value in model.state_dict().items()}
-
-
-def same_bits(a: Tensors, b: Tensors) -> bool:
-    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
 ROUGH = Training(epochs=2, batch=8, lr=0.05, momentum=0.9, weight_decay=1e-4)

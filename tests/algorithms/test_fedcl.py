@@ -20,6 +20,7 @@ from algorithms.importance.batched import CHUNK
 from network.wire.form import FRAME
 from network.wire.payload import sizes
 from tests.algorithms import made
+from tests.algorithms.made import same_bits
 
 
 def half_square(outputs: Tensor, y: Tensor) -> Tensor:
@@ -45,10 +46,6 @@ def random_importance(model: nn.Module) -> Tensors:
 
 def ones(model: nn.Module) -> Tensors:
     return {name: torch.ones_like(value).detach() for name, value in model.named_parameters()}
-
-
-def same_bits(a: Tensors, b: Tensors) -> bool:
-    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
 ROUGH = Training(epochs=2, batch=8, lr=0.05, momentum=0.9, weight_decay=1e-4)

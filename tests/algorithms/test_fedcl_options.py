@@ -25,6 +25,7 @@ from algorithms.models import cross_entropy
 from algorithms.training.seeding import seeded
 from network.wire.payload import encode
 from tests.algorithms import made
+from tests.algorithms.made import same_bits
 from tests.all_of import all_of
 
 torch.set_num_threads(1)  # as in a worker
@@ -52,10 +53,6 @@ def party(name: str, round: int = 0, memory: Message | None = None, model: nn.Mo
 
 def copied(model: nn.Module) -> Tensors:
     return {name: value.clone() for name, value in model.state_dict().items()}
-
-
-def same_bits(a: Tensors, b: Tensors) -> bool:
-    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
 class Fleet:

@@ -20,6 +20,7 @@ from algorithms.fedcurv import FedCurv
 from algorithms.fedcurv_penalty import Curvature
 from algorithms.training.local import Pull
 from tests.algorithms import made
+from tests.algorithms.made import same_bits
 from tests.all_of import all_of
 
 
@@ -43,10 +44,6 @@ def line(*values: float) -> Tensor:
 
 def copied(model: nn.Module) -> Tensors:
     return {name: value.clone() for name, value in model.state_dict().items()}
-
-
-def same_bits(a: Tensors, b: Tensors) -> bool:
-    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
 def floats(message: Mapping[str, Tensors]) -> int:

@@ -146,7 +146,7 @@ def test_a_lone_device_feels_nothing_when_its_uploads_lose(curved: Any, code: st
     for _ in range(3):
         fleet.play("a")
         penalty = fleet.algorithm.penalty(fleet.down(), fleet.party("a"))
-        assert not any(value.any() for value in (*penalty.importance.values(), *penalty.target.values()))
+        assert all_of(not value.any() for value in (*penalty.importance.values(), *penalty.target.values()))
         assert penalty.clamped == 0
 
 

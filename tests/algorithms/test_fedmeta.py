@@ -20,7 +20,7 @@ from algorithms.training.local import sgd
 from algorithms.training.seeding import seeded
 from algorithms.uga import UGA
 from tests.algorithms import made
-from tests.algorithms.made import cross_entropy
+from tests.algorithms.made import cross_entropy, same_bits
 
 torch.set_num_threads(1)  # as in a worker
 
@@ -48,10 +48,6 @@ def party(make: Callable[[], nn.Module] = network, n: int = 10, name: str = "ser
 
 def copied(model: nn.Module) -> Tensors:
     return {name: value.clone() for name, value in model.state_dict().items()}
-
-
-def same_bits(a: Tensors, b: Tensors) -> bool:
-    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
 def played(algorithm: Algorithm, server: Party, devices: Mapping[str, Party]) -> Tensors:

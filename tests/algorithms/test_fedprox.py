@@ -13,7 +13,7 @@ from algorithms.counting.cost import PULL_PLAIN, sgd_traffic
 from algorithms.fedavg import FedAvg
 from algorithms.fedprox import FedProx
 from algorithms.training.seeding import seeded
-from tests.algorithms.made import cross_entropy
+from tests.algorithms.made import cross_entropy, same_bits
 
 
 def half_square(outputs: Tensor, y: Tensor) -> Tensor:
@@ -40,10 +40,6 @@ def quadratic(a: float, c: float) -> Party:
 
 def copied(model: nn.Module) -> Tensors:
     return {name: value.clone() for name, value in model.state_dict().items()}
-
-
-def same_bits(a: Tensors, b: Tensors) -> bool:
-    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
 ROUGH = Training(epochs=2, batch=8, lr=0.05, momentum=0.9, weight_decay=1e-4)

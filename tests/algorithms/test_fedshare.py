@@ -15,7 +15,7 @@ from algorithms.counting.cost import Meter
 from algorithms.fedavg import FedAvg
 from algorithms.fedshare import FedShare, packed, unpacked
 from algorithms.training.seeding import seeded
-from tests.algorithms.made import cross_entropy
+from tests.algorithms.made import cross_entropy, same_bits
 
 torch.set_num_threads(1)  # as in a worker
 
@@ -41,10 +41,6 @@ def party(n: int = 10, name: str = "server", round: int = 0) -> Party:
 
 def copied(model: nn.Module) -> Tensors:
     return {name: value.clone() for name, value in model.state_dict().items()}
-
-
-def same_bits(a: Tensors, b: Tensors) -> bool:
-    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
 def nbytes(tensors: Tensors) -> int:

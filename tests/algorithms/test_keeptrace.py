@@ -18,7 +18,7 @@ from algorithms.training.local import Quadratic, draws, seeded_step, sgd
 from algorithms.training.seeding import seeded
 from benchmarks.uga import unrolled
 from tests.algorithms import made
-from tests.algorithms.made import cross_entropy
+from tests.algorithms.made import cross_entropy, same_bits
 from tests.all_of import all_of
 
 torch.set_num_threads(1)  # as in a worker
@@ -83,10 +83,6 @@ def off(found: Tensors, expected: Tensors) -> float:
     assert found.keys() == expected.keys()
     gap = sum(float((found[name] - value).square().sum()) for name, value in expected.items())
     return float((gap / sum(float(value.square().sum()) for value in expected.values())) ** 0.5)
-
-
-def same_bits(a: Tensors, b: Tensors) -> bool:
-    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
 def omega(weights: Tensors) -> Tensors:

@@ -16,6 +16,7 @@ from algorithms.fedavg import FedAvg
 from algorithms.scaffold import CORRECTION, SCAFFOLD
 from algorithms.training.seeding import seeded
 from tests.algorithms import made
+from tests.algorithms.made import same_bits
 
 
 def half_square(outputs: Tensor, y: Tensor) -> Tensor:
@@ -31,10 +32,6 @@ def party(name: str = "a", round: int = 0, dtype: torch.dtype = torch.float32, m
 
 def copied(model: nn.Module) -> Tensors:
     return {name: value.clone() for name, value in model.state_dict().items()}
-
-
-def same_bits(a: Tensors, b: Tensors) -> bool:
-    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
 ROUGH = Training(epochs=2, batch=8, lr=0.05, momentum=0.9, weight_decay=1e-4)

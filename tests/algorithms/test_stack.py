@@ -105,15 +105,18 @@ def close(found: Tensor, wanted: Tensor) -> bool:
     return bool(((found - wanted).abs() <= 1e-10 * largest).all())
 
 
-def equals(found: Mapping[str, Tensors], wanted: Mapping[str, Tensors]) -> bool:
+def equal(found: Mapping[str, Tensors], wanted: Mapping[str, Tensors]) -> None:
     assert {kind: list(of) for kind, of in found.items()} == {kind: list(of) for kind, of in wanted.items()}
-    return all(close(found[kind][name], value) for kind, of in wanted.items() for name, value in of.items())
+    for kind, of in wanted.items():
+        for name, value in of.items():
+            assert close(found[kind][name], value), (kind, name)
 
 
 def same(found: Reply, wanted: Reply) -> None:
+    assert wanted.upload
     for part in ("upload", "memory", "if_counted"):
-        assert equals(getattr(found, part), getattr(wanted, part)), part
-    assert equals({"model": found.model}, {"model": wanted.model})
+        equal(getattr(found, part), getattr(wanted, part))
+    equal({"model": found.model}, {"model": wanted.model})
     assert found.examples == wanted.examples
     assert found.leverage == pytest.approx(wanted.leverage, rel=1e-10)
     assert found.numbers == pytest.approx(wanted.numbers, rel=1e-10)

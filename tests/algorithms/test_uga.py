@@ -22,7 +22,7 @@ from algorithms.uga import UGA
 from benchmarks import uga as benchmark
 from benchmarks.uga import unrolled
 from tests.algorithms import made
-from tests.algorithms.made import cross_entropy
+from tests.algorithms.made import cross_entropy, same_bits
 
 torch.set_num_threads(1)  # as in a worker
 
@@ -53,10 +53,6 @@ def party(make: Callable[[], nn.Module] = network, n: int = 10, name: str = "a",
 
 def copied(model: nn.Module) -> Tensors:
     return {name: value.clone() for name, value in model.state_dict().items()}
-
-
-def same_bits(a: Tensors, b: Tensors) -> bool:
-    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
 def forms(message: Message) -> dict[str, dict[str, tuple[torch.dtype, torch.Size]]]:

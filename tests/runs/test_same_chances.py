@@ -336,7 +336,9 @@ def test_where_devices_come_and_go_so_is_what_is_drawn_for_the_same_use(run: Any
     for kind in KINDS - set(OTHER_SIZES.get(entry, ())):
         compared, other = differing(mine[kind], plain[kind])
         assert (compared > 0, other) == (True, []), kind
-    for line in of_mine.of("off") + of_mine.of("on"):
+    moves = of_mine.of("off") + of_mine.of("on")
+    assert moves
+    for line in moves:
         assert nearest(line["t"], mine["presence"][line["device"],]) == pytest.approx(line["t"], abs=1e-9)
 
 

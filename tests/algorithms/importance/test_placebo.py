@@ -20,6 +20,7 @@ from algorithms.importance.placebo import replaced
 from algorithms.models import cross_entropy
 from algorithms.training.seeding import seeded
 from tests.algorithms import made
+from tests.algorithms.made import same_bits
 from tests.all_of import all_of
 
 torch.set_num_threads(1)  # as in a worker
@@ -47,10 +48,6 @@ def some() -> Tensors:
     """Different numbers in each place of each tensor."""
     shapes = {name: value.shape for name, value in first().items()}
     return {name: torch.arange(shape.numel()).view(shape) + 100.0 * k for k, (name, shape) in enumerate(shapes.items())}
-
-
-def same_bits(a: Tensors, b: Tensors) -> bool:
-    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
 def placed_otherwise(found: Tensors, wanted: Tensors) -> bool:

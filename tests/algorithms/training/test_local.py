@@ -15,7 +15,7 @@ from algorithms.importance.importance import importance
 from algorithms.training.local import Quadratic, batches, leverage, pull, sgd, single_values, steps
 from algorithms.training.seeding import seeded
 from emulator.results.leverage import warnings
-from tests.algorithms.made import cross_entropy
+from tests.algorithms.made import cross_entropy, same_bits
 from tests.all_of import all_of
 
 
@@ -61,10 +61,6 @@ def column(value: float) -> Tensor:
 
 def copied(model: nn.Module) -> Tensors:
     return {name: value.clone() for name, value in model.state_dict().items()}
-
-
-def same_bits(a: Tensors, b: Tensors) -> bool:
-    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
 ROUGH = Training(epochs=2, batch=8, lr=0.05, momentum=0.9, weight_decay=1e-4)

@@ -38,7 +38,7 @@ class Compare(Command):
 
     def _played(self, rounds: int) -> bool:
         runs = [folder for folder in self.out.glob("*-s1") if (folder / "rounds.jsonl").exists()]
-        return len(runs) == len(LABELS) and all(self.rows(folder) >= rounds for folder in runs)
+        return len(runs) == len(LABELS) and min(map(self.rows, runs)) >= rounds
 
     def begins(self) -> None:
         """Returns when the runs are about to begin, and the workers are on their way."""

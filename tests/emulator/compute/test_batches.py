@@ -12,6 +12,8 @@ import pytest
 
 from emulator.compute.batches import AHEAD, LONGEST, Batches, Done
 from emulator.messages.files import Draft, Drafts, Files
+from scenarios.builders import reads
+from scenarios.builders.reads import Read
 
 WORKERS = 2
 Orders = Sequence[tuple[Callable[..., Any], Sequence[Any]]]
@@ -221,3 +223,12 @@ def test_a_message_that_cannot_be_taken_over_fails_its_own_job(short: Batches, p
     with pytest.raises(FileNotFoundError):
         lost.result(timeout=0)
     assert kept.result(timeout=0) == 1
+
+
+def test_what_a_user_s_code_has_read_in_a_worker_is_noted_here(
+    batches: Batches, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reads, "SEEN", {})
+    future = batches.submit(double, [1])
+    pool.sent.pop()[1].set_result(Done([(2, [])], 0.0, [Read("variable", "ROUGHNESS")]))
+    assert (future.result(), [*reads.SEEN]) == (2, [Read("variable", "ROUGHNESS")])

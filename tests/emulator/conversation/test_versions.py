@@ -329,6 +329,18 @@ def test_what_cannot_combine_stale_replies_is_refused(algorithm: Any, why: str, 
     build({**SMALL, "algorithms": [algorithm], "rounds": {"max": 2, "stragglers": "finish"}})
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("presence", [{}, {"off": [[1e6, 2e6]]}], ids=["always on", "watched"])
+def test_a_version_whose_last_devices_time_out_together_keeps_no_place(tmp_path: Any, presence: Any) -> None:
+    """No download takes less than 1 s, so that no version gets a reply, whether a device's presence is watched or
+    not."""
+    link = {**INSTANT, "down_mbit_s": 0.01}
+    fleet = [{**ALIKE, "link": link}, {**ALIKE, "name": "e", "link": link, "presence": presence}]
+    rounds = {"max": 9, "mode": "async", "buffer": 1, "in_flight": 2, "timeout_s": 1.0}
+    failure = played(tmp_path, fleet=fleet, rounds=rounds).outcome.failure
+    assert "3 rounds in a row had fewer than min_replies = 1 replies (the last: 2 late," in failure
+
+
 ASYNCHRONOUS = ("ditto", "fedavg", "fedprox", "fedcl", "fedcurv", "fedshare", "fedasync", "fedbuff", "fadas", "ca2fl")
 
 

@@ -24,8 +24,12 @@ def test_none_one_and_values_above_1():
     assert holm({}) == {}
     assert holm({"a": 0.2}) == {"a": 0.2}
     assert holm({"a": 0.6, "b": 0.7}) == {"a": 1.0, "b": 1.0}
-    with pytest.raises(ValueError, match="between 0 and 1"):
-        holm({"a": float("nan")})
+
+
+@pytest.mark.parametrize("p", [float("nan"), -0.001, 1.001])
+def test_what_is_no_probability_is_refused(p):
+    with pytest.raises(ValueError, match="^p-values lie between 0 and 1$"):
+        holm({"a": 0.5, "b": p})
 
 
 @some

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -87,6 +88,15 @@ def test_another_processor_has_machine_code_of_its_own(copy, monkeypatch):
     before = copy("one")
     monkeypatch.setattr("llvmlite.binding.get_host_cpu_name", lambda: "another")
     assert copy("one") != before
+
+
+def test_on_a_full_disk_nothing_is_kept_but_what_was_there(copy, monkeypatch):
+    """numba stops with an error if it cannot write what it has compiled."""
+    before = copy("one")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1e6))
+    assert compiled._folder() is None
+    (before / compiled.COMPLETE).write_text("{}")
+    assert compiled._folder() == before
 
 
 @pytest.mark.slow

@@ -66,7 +66,9 @@ def test_replays_that_are_stopped_are_those_that_were_done(record: Path, tmp_pat
     assert "Traceback" not in text
     assert "Warning" not in text
     assert json.loads((out / "replay.json").read_text())["finished"] is False
-    for run in out.glob("*/*-s1"):
+    runs = [*out.glob("*/*-s1")]
+    assert runs
+    for run in runs:
         assert {path.name for path in run.iterdir()} == {*FILES, "run.json", "seal.json"}
     assert list(out.rglob("*.partial")) == []
     assert command.left() == []
@@ -89,7 +91,9 @@ def test_training_that_is_stopped_leaves_the_settings_that_were_done_and_the_led
     assert "Warning" not in text
     said = json.loads((out / "replay.json").read_text())
     assert (said["finished"], said["trained"]) == (False, True)
-    for run in out.glob("*/*-s1"):
+    runs = [*out.glob("*/*-s1")]
+    assert runs
+    for run in runs:
         assert {path.name for path in run.iterdir()} == {*FILES, "run.json", "seal.json", "final.safetensors"}
     assert list(out.rglob("*.partial")) == []
     assert command.left() == []
