@@ -63,7 +63,9 @@ def one_by_one(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, kind: Power) 
             return _mapped(model, loss, x, y, kind)
         except torch.OutOfMemoryError:
             raise
-        except RuntimeError:  # such as a torch.autograd.Function without rules; an error of the network's own comes again
+        except (
+            RuntimeError
+        ):  # such as a torch.autograd.Function without rules; an error of the network's own comes again
             pass
     sums, power = zeros(model), POWER[kind]
     with twice_differentiable():
