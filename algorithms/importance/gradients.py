@@ -65,7 +65,7 @@ def one_by_one(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, kind: Power) 
             raise
         except (
             RuntimeError
-        ):  # such as a torch.autograd.Function without rules; an error of the network's own comes again
+        ):  # such as for a torch.autograd.Function without rules; an error of the network itself recurs
             pass
     sums, power = zeros(model), POWER[kind]
     with twice_differentiable():
