@@ -29,6 +29,7 @@ from emulator.analysis.explanations import READ, WHEN
 from emulator.analysis.protocol import protocol_of
 from emulator.analysis.regimes import Place, adjusted
 from emulator.report.regimes import picture
+from emulator.results.comparison import OWN
 from emulator.results.resampling import bounded, figure
 from emulator.results.restricted import Contrast
 from emulator.wording.markup import escaped, listed
@@ -96,7 +97,7 @@ def keep(name: str, folder: Path) -> None:
         source, there = folder / "regimes" / regime, KEPT / name / regime
         shutil.rmtree(there, ignore_errors=True)
         shutil.copytree(source / "tables", there / "tables")
-        for each in ("protocol.yaml", "study.json"):
+        for each in ("protocol.yaml", "study.json", "tuning/tuned.yaml"):
             shutil.copy(source / each, there)
         (there / "short.txt").write_text(sections[regime], encoding="utf-8")
         said = re.sub(r"^(!\[|<sub>).*\n", "", (source / "study.md").read_text(encoding="utf-8"), flags=re.M)
@@ -154,7 +155,50 @@ def blocks() -> dict[str, str]:
     parts = {name: "\n".join(section(name)) for name in STUDIES if regimes(name)}
     if FIRST in regimes("digits"):
         parts[FIRST] = "\n".join(three_rows(rows(KEPT / "digits" / FIRST / "tables" / "regimes.csv")))
-    return {**parts, "reading": READ.rstrip()}
+    return {**parts, "unseen": "\n".join(unseen()), "reading": READ.rstrip()}
+
+
+def unseen() -> Iterator[str]:
+    """Yields how many differences at the main target stand under the seeds of `benchmarks.unseen`, and those that do
+    not; nothing if they were not played."""
+    found = [
+        (regime, first, again) for name in STUDIES for regime in regimes(name) for first, again in both(name, regime)
+    ]
+    told = [each for each in found if each[1]["decided"] == "yes"]
+    anew = [each for each in told if each[2]["decided"] == "yes" and same_side(*each[1:])]
+    beside = [each for each in told if each not in anew and same_side(*each[1:])]
+    against = [each for each in told if not same_side(*each[1:])]
+    new = [each for each in found if each[1]["decided"] == "no" and each[2]["decided"] == "yes"]
+    if found:
+        yield f"- Of {len(told)} significant differences, {len(anew)} are significant again, on the same side."
+        yield f"- On the same side, but no longer significant: {pairs_of(beside)}."
+        yield f"- On the other side: {pairs_of(against)}."
+        yield f"- Of {len(found) - len(told)} that were not significant, {len(new)} are now: {pairs_of(new)}."
+
+
+def both(name: str, regime: str) -> Iterator[tuple[Row, Row]]:
+    """Yields the comparisons of a regime at its main target: in the study, and under unseen seeds."""
+    tables = KEPT / name / regime / "tables"
+    main = json.loads((tables.parent / "study.json").read_text(encoding="utf-8"))["main"]
+    played = rows(tables / "unseen.csv") if (tables / "unseen.csv").is_file() else []
+    again = {(row["algorithm"], row["base"]): row for row in played if row["target"] == main}
+    for row in rows(tables / "comparisons.csv"):
+        if (row["link"], row["target"]) == (OWN, main) and (other := again.get((row["algorithm"], row["base"]))):
+            yield row, other
+
+
+def same_side(first: Row, again: Row) -> bool:
+    """Returns True if the same algorithm of the two has the lower mean time in both."""
+    return (float(first["ratio"]) < 1) == (float(again["ratio"]) < 1)
+
+
+def pairs_of(found: Sequence[tuple[str, Row, Row]]) -> str:
+    """Returns these comparisons as text, with both ratios."""
+    said = []
+    for regime, *each in found:
+        first, again = (figure(float(row["ratio"])) for row in each)
+        said.append(f"{each[0]['algorithm']} and {each[0]['base']} in {regime} ({first}, then {again})")
+    return ", ".join(said) or "none"
 
 
 def section(name: str) -> Iterator[str]:

@@ -137,6 +137,7 @@ class Understudy(Inline):
         # For this round, by sizes of the inputs: the result, and True if it used all examples of the device.
         self.known: dict[tuple[Sizes, Sizes], tuple[Trained, bool]] = {}
         self.seen: dict[str, Sizes] = {}  # by digest
+        self.served: dict[bool, Lab] = {}  # the server's lab, True: with few examples; it keeps what it has built
         self.downloaded = self.uploaded = self.kept = EMPTY.sizes  # the largest ones
         self.combining = 0.0
 
@@ -202,8 +203,11 @@ class Understudy(Inline):
         return done
 
     def _served(self, lab: Lab, run: Run, work: Work) -> Lab:
-        proxy = self.proxy[:FEW] if any(phase.examples or phase.second_order for phase in work) else self.proxy
-        return replace(lab, splits={run.seed: replace(lab.splits[run.seed], proxy=proxy)})
+        few = any(phase.examples or phase.second_order for phase in work)
+        if few not in self.served:
+            split = replace(lab.splits[run.seed], proxy=self.proxy[:FEW] if few else self.proxy)
+            self.served[few] = replace(lab, splits={run.seed: split})
+        return self.served[few]
 
     def _sizes(self, message: Ref) -> Sizes:
         if message.digest not in self.seen:

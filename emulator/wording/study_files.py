@@ -44,8 +44,8 @@ def tables(answer: Answer) -> dict[str, File]:
     """Returns the tables of a study by file name; tables without rows are left out."""
     made = (
         File("tuning.csv", TUNING, list(_tuning(answer))),
-        File("times.csv", TIMES, [row for each in answer.values for row in _times(each)]),
-        File("comparisons.csv", COMPARISONS, [_comparison(each) for each in answer.comparisons]),
+        times(answer.values),
+        compared(answer.comparisons),
         File("reasons.csv", REASONS, [_reason(answer, each) for each in answer.whys]),
         File("rounds.csv", PACE, [row for each in answer.paces for row in _pace(each)]),
         _places("map.csv", answer.cells),
@@ -81,6 +81,11 @@ def edges(answer: Answer, best: Best) -> list[str]:
 TIMES = ("link", "target", "algorithm", "seed", "time s", "first crossing s", "end s", "horizon s")
 
 
+def times(found: Iterable[Values]) -> File:
+    """Returns the table of all runs' times to each target on each link."""
+    return File("times.csv", TIMES, [row for each in found for row in _times(each)])
+
+
 def _times(found: Values) -> Iterator[Row]:
     for seed, each in found.times.items():
         crossing = found.crossings.get(seed)
@@ -97,6 +102,11 @@ COMPARISONS = (
     *("link", "target", "algorithm", "base", "ratio", "low", "high", "p", "adjusted p", "decided"),
     *("reached", "base reached", "of", "horizon s"),
 )
+
+
+def compared(found: Iterable[Comparison]) -> File:
+    """Returns the table of comparisons in pairs, one row for each target and link."""
+    return File("comparisons.csv", COMPARISONS, [_comparison(each) for each in found])
 
 
 def _comparison(each: Comparison) -> Row:
@@ -126,8 +136,8 @@ REASONS = (
 
 def _reason(answer: Answer, each: Why) -> Row:
     """Returns a row of reasons.csv.  Its ratio of times is the one in comparisons.csv, if that has one."""
-    split, compared = each.split, answer.compared(each.label, each.base, each.target)
-    time = (compared.contrast if compared else None) or (split.time if split else None)
+    split, here = each.split, answer.compared(each.label, each.base, each.target)
+    time = (here.contrast if here else None) or (split.time if split else None)
     parts = (time, split.rounds, split.pace) if split else (None, None, None)
     found = [value for part in (*parts, each.bytes, each.joules) for value in bounds(part)]
     return each.target.name, each.label, each.base, *found

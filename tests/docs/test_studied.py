@@ -52,10 +52,15 @@ def test_the_quickstart_has_the_settings_that_were_chosen():
 # --- the tables ---------------------------------------------------------------------------------------------------
 
 
-def runs(study, regime):
+UNSEEN = [pair for pair in KEPT if (made.KEPT.joinpath(*pair) / "tables/unseen.csv").is_file()]
+PLAYED = [(*pair, "times", "comparisons") for pair in KEPT] + [(*pair, "unseen-times", "unseen") for pair in UNSEEN]
+each_play = pytest.mark.parametrize(("study", "regime", "seconds", "table"), PLAYED)
+
+
+def runs(study, regime, table="times"):
     """Times and ends of the runs on the study's own links, by target, algorithm and seed, with the mean's horizon."""
     found = {}
-    for row in rows(study, regime, "times"):
+    for row in rows(study, regime, table):
         if row["link"] == "own links":
             time = Timed(float(row["time s"]) if row["time s"] else None, float(row["end s"] or inf))
             found.setdefault((row["target"], row["algorithm"]), {})[row["seed"]] = time
@@ -74,10 +79,10 @@ def restricted_mean(of, tau):
     return fmean(min(run.time or tau, tau) for run in of.values())
 
 
-@each_regime
-def test_ratios_follow_from_the_seconds_of_the_runs(study, regime):
-    found = runs(study, regime)
-    compared = [row for row in rows(study, regime, "comparisons") if row["ratio"] and row["link"] == "own links"]
+@each_play
+def test_ratios_follow_from_the_seconds_of_the_runs(study, regime, seconds, table):
+    found = runs(study, regime, seconds)
+    compared = [row for row in rows(study, regime, table) if row["ratio"] and row["link"] == "own links"]
     assert len(compared) > 20
     for row in compared:
         mine, base = (found[row["target"], row[key]] for key in ("algorithm", "base"))
@@ -95,9 +100,9 @@ def holm(ps):
     return {place: max(scaled[: rank + 1]) for rank, place in enumerate(order)}
 
 
-@each_regime
-def test_comparisons_are_adjusted_pair_by_pair(study, regime):
-    found = [row for row in rows(study, regime, "comparisons") if row["p"]]
+@each_play
+def test_comparisons_are_adjusted_pair_by_pair(study, regime, seconds, table):
+    found = [row for row in rows(study, regime, table) if row["p"]]
     pair = lambda row: (row["algorithm"], row["base"])  # noqa: E731
     for _, of in groupby(sorted(found, key=pair), pair):
         here = list(of)
@@ -117,6 +122,16 @@ def test_the_map_is_adjusted_over_all_regimes(study):
         for place, row in enumerate(here):
             assert float(row["adjusted p"]) == pytest.approx(adjusted[place]), question
             assert row["winner"] == (row["first"] if adjusted[place] < 0.05 else "undecided")
+
+
+@pytest.mark.parametrize(("study", "regime"), UNSEEN)
+def test_other_seeds_play_the_same_comparisons(study, regime):
+    seen, unseen = (rows(study, regime, table) for table in ("times", "unseen-times"))
+    assert {row["seed"] for row in unseen}.isdisjoint({row["seed"] for row in seen} | {"101", "102"})
+    assert {row["target"] for row in unseen} == {row["target"] for row in seen}
+    assert len(list(made.both(study, regime))) == len(
+        {(row["algorithm"], row["base"]) for row in rows(study, regime, "unseen")}
+    )
 
 
 @each_regime

@@ -20,6 +20,7 @@ from scenarios.load import build
 from tests.conftest import SMALL, merged
 from tests.golden.scenarios import AWAY, FLEET
 from tests.golden.timeline import without_digests
+from tests.runs.network import small
 
 pytestmark = pytest.mark.slow
 
@@ -142,3 +143,19 @@ def test_jobs_see_next_to_nothing_and_devices_alike_are_trained_once():
     assert len(rehearsal.rows) == 2
     assert Diligent.seen == [2, 2] * 2  # a request and a training in each of two rounds, for four devices
     assert torch.get_num_threads() == 1
+
+
+def test_more_rounds_build_no_more_networks(monkeypatch):
+    built = []
+
+    def counted(classes=10):
+        built.append(classes)
+        return small(classes)
+
+    monkeypatch.setattr("tests.runs.network.small", counted)
+    numbers = []
+    for rounds in (3, 3, 9):  # the first also builds what a process shares
+        built.clear()
+        rehearsed({"fedcl": {"interval": 2}}, model="tests.runs.network:small", rounds={"max": rounds})
+        numbers.append(len(built))
+    assert numbers[1] == numbers[2] > 0
