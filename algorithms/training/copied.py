@@ -16,6 +16,8 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 from torch.overrides import TorchFunctionMode
 
+from algorithms.training.tensors import BATCH_NORMS
+
 COMPILER = "torch._dynamo"  # operators on the meta device import it, a second and 40 MB, only to disable it
 TAKE_LENGTHS = frozenset({"lstm", "gru", "rnn_tanh", "rnn_relu", "_pack_padded_sequence", "_pad_packed_sequence"})
 
@@ -42,7 +44,11 @@ def on_meta(model: nn.Module) -> nn.Module:
         known[id(parameter)] = nn.Parameter(empty, requires_grad=parameter.requires_grad)
     for buffer in model.buffers():
         known[id(buffer)] = torch.empty_like(buffer, device="meta")
-    return copied(model, known)
+    valueless = copied(model, known)
+    for layer in valueless.modules():
+        if isinstance(layer, BATCH_NORMS) and layer.momentum is None:
+            layer.momentum = 1.0  # None: it would read its number of batches, which has no value here
+    return valueless
 
 
 @contextmanager

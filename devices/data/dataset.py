@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from devices.data.several import Inputs, packed
+from devices.data.several import Inputs, of_tensor, packed
 
 ARRAYS = ("x", "y", "x_test", "y_test", "owner", "owner_test", "cycle", "cycle_test", "strata")
 UNLABELLED = -1  # a position of a sequence without a label: padding
@@ -189,7 +189,7 @@ def _moved(array: NDArray[Any], file: Path) -> Path:
 def _converted(values: Any, examples: bool) -> Any:
     """Returns tensors as arrays, and integers that are no pixels as int64; any other value unchanged."""
     if hasattr(values, "detach"):  # torch, which this module does not import
-        values = values.detach().cpu().numpy()
+        values = of_tensor(values)
     if not isinstance(values, np.ndarray):
         return values
     pixels = examples and (values.ndim != 2 or values.dtype == np.uint8)  # texts have two axes

@@ -13,6 +13,7 @@ import numpy as np
 from numpy import ndarray
 
 from devices.data.dataset import Dataset, Mapped
+from devices.data.several import of_tensor
 
 USUAL = {  # names of columns, in the order in which they are tried
     "x": ("x", "image", "img", "images", "pixel_values", "input_ids", "features", "data"),
@@ -267,7 +268,7 @@ def _array(value: Any) -> ndarray:
     if hasattr(value, "getbands"):
         pixels = np.asarray(value if value.mode in ("L", "RGB", "RGBA") else value.convert("RGB"))
         return pixels[None] if pixels.ndim == 2 else np.moveaxis(pixels, -1, 0)
-    return value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value)
+    return of_tensor(value) if hasattr(value, "detach") else np.asarray(value)
 
 
 def _is_array(value: Any) -> bool:

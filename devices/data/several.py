@@ -23,7 +23,7 @@ def packed(parts: Mapping[str, Any] | Sequence[Any]) -> tuple[NDArray[np.float32
     rows: list[NDArray[np.float32]] = []
     inputs: list[tuple[str, tuple[int, ...], str]] = []
     for name, each in named:
-        values = np.asarray(each.detach().cpu() if hasattr(each, "detach") else each)
+        values = of_tensor(each) if hasattr(each, "detach") else np.asarray(each)
         what = f"input {name or len(inputs)}"
         if values.dtype.kind not in "biuf" or not values.ndim:
             raise ValueError(f"{what} is {values.dtype} of shape {values.shape}; it must be numbers, (n, ...)")
@@ -35,3 +35,11 @@ def packed(parts: Mapping[str, Any] | Sequence[Any]) -> tuple[NDArray[np.float32
     if len({len(each) for each in rows}) != 1:
         raise ValueError(f"the inputs have {', '.join(str(len(each)) for each in rows)} rows; they must be as many")
     return np.concatenate(rows, axis=1), tuple(inputs)
+
+
+def of_tensor(values: Any) -> NDArray[Any]:
+    """Returns a tensor of torch, which this module does not import, as an array.  NumPy has no bfloat16, so such values
+    become float32, which holds them exactly."""
+    values = values.detach().cpu()
+    found: NDArray[Any] = (values.float() if str(values.dtype) == "torch.bfloat16" else values).numpy()
+    return found

@@ -45,6 +45,9 @@ def new(
     file = Path(f"{stem}.yaml")
     if file.exists() and not force:
         _refuse(f"{file} exists already; choose another name, or replace it with --force")
+    schema = Path(SCHEMA)
+    if schema.is_file() and not force and b'"fleet"' not in schema.read_bytes():  # the key is in each version's
+        _refuse(f"{schema} exists already, and is none of fedlapse's; write elsewhere, or replace it with --force")
     shelf = resources.files("scenarios")
     template = shelf.joinpath("study.yaml.txt" if study else "template.yaml.txt").read_text(encoding="utf-8")
     fleets = [kind for kind, asked in {"phones": phones, "pis": pis, "lte": lte}.items() if asked]
@@ -54,7 +57,7 @@ def new(
         template = FLEET.sub(lambda _: fleet, template, count=1)
     with told_in_one_line():
         replace_file(file, template.replace("NAME", stem))
-        replace_file(Path(SCHEMA), shelf.joinpath(SCHEMA).read_text(encoding="utf-8"))
+        replace_file(schema, shelf.joinpath(SCHEMA).read_text(encoding="utf-8"))
     typer.echo(f"wrote {file} (and {SCHEMA}, for your editor)")
     if study:
         typer.echo(f"next:  fedlapse study {file} --dry-run    how much would be trained, and how long it takes here")

@@ -84,12 +84,12 @@ class Server:
         try:
             await self._rounds(after, going_on)
         finally:
-            for arrival in self.exchange.inbox:  # no model will have them
-                arrival.asked.waiting.discard(arrival.device)
             late = list(self.stragglers.items())
             # Presences end first: the record must not bring a device back that is about to be stopped.
             await self._end_all([play.watches[name] for name, play in late if name in play.watches])
             await self._end_all([play.asks[name] for name, play in late])
+            for arrival in self.exchange.inbox:  # also of replies that came meanwhile; no model will have them
+                arrival.asked.waiting.discard(arrival.device)
 
     async def _rounds(self, after: After, going_on: bool) -> None:
         failures = number = 0

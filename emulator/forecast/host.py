@@ -62,7 +62,9 @@ def _samples(lab: Lab, seed: int) -> tuple[float, ...]:
     training = algorithm.training
     devices = min(lab.stack.get(label, 1), MOST, len(lab.fleet))  # that train at once, whatever a scenario allows
     name, split = next(iter(lab.fleet)), lab.splits[seed]
-    some = lab.held(seed, name)[: training.batch * STEPS]
+    held = lab.held(seed, name)
+    whole = len(held) // training.batch * training.batch  # the run may never take the rest, which may be one example
+    some = held[: min(whole or len(held), training.batch * STEPS)]
     plain = replace(
         lab,
         algorithms={"plain": FedAvg(replace(training, epochs=1, steps=0, seconds=0.0))},

@@ -6,6 +6,8 @@ Prices (emulator/pricing/) and jobs ask here for the same number, so that what i
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -37,11 +39,22 @@ def load_of(lab: Lab, label: str, seed: int, turn: int, examples: int, **more: A
     )
 
 
+@contextmanager
+def priceable(label: str) -> Iterator[None]:
+    """A context that prices work which an algorithm declares: an error becomes Faulty, unless it is this machine's."""
+    try:
+        yield
+    except OSError:
+        raise
+    except Exception as error:  # from the algorithm's numbers, or from torch during a pass through the model
+        raise Faulty(label, "", f"declares work that has no price: {error}") from None
+
+
 def steps_of(lab: Lab, label: str, name: str, load: Load) -> int:
     """Returns the number of steps whose training phases take at most the `seconds` of the algorithm's training on this
     device, without jitter, heat and absences; at least 1; 0 if the training has no such limit.
 
-    Raises Faulty if the algorithm declares too little work to reach the limit.
+    Raises Faulty if the algorithm declares too little work to reach the limit, or work that has no price.
     """
     algorithm, device = lab.algorithms[label], lab.fleet[name]
     limit = algorithm.training.seconds
@@ -51,7 +64,8 @@ def steps_of(lab: Lab, label: str, name: str, load: Load) -> int:
 
     def seconds(steps: int) -> float:
         phases = [each for each in algorithm.device_work(replace(load, steps=steps)) if each.name == TRAINING]
-        return sum(device.seconds(meter.step(phase), meter.steps(phase)) for phase in phases)
+        with priceable(label):
+            return sum(device.seconds(meter.step(phase), meter.steps(phase)) for phase in phases)
 
     if seconds(MOST_STEPS) <= limit:
         what = f"declares work of {seconds(MOST_STEPS):.3g} s for {MOST_STEPS} steps; its device_work must depend on"

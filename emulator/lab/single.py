@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from itertools import product
 
@@ -15,8 +16,9 @@ import numpy as np
 import torch
 
 from algorithms import models
-from algorithms.algorithm import Load, Work
+from algorithms.algorithm import Work
 from algorithms.training.local import PIECE, single_values
+from emulator.lab.budget import load_of, steps_of
 from emulator.lab.faulty import Faulty
 from emulator.lab.lab import Held, Lab, in_cycle
 from scenarios.builders.roster import sample
@@ -43,23 +45,18 @@ def check(scenario: Scenario, lab: Lab) -> None:
 def _in_training(scenario: Scenario, lab: Lab) -> Iterator[str]:
     """Yields descriptions of the parties (devices, the server) whose declared work has a batch of one example.  Skips
     an algorithm that cannot declare its work, because it fails in its runs."""
-    for (label, algorithm), split in product(lab.algorithms.items(), lab.splits.values()):
+    for (label, algorithm), (seed, split) in product(lab.algorithms.items(), lab.splits.items()):
         with suppress(Faulty):
             rounds = {algorithm.round_kind(each): each for each in range(min(scenario.rounds.max, ROUNDS))}
-            sizes = {examples: name for name, examples in _sizes(split.train)}
+            timed = lab.tells_steps(label)  # then a device's steps depend on its speed, too
+            alike = {(size, lab.fleet[name].profile.name if timed else ""): name for name, size in _sizes(split.train)}
             for round in rounds.values():
-                load = partial(
-                    Load,
-                    round,
-                    parameters=1,
-                    kinds=algorithm.downloads,
-                    proxy=len(split.proxy),
-                    devices=len(lab.fleet),
-                    asked=lab.asked[label],
-                )
-                for examples, name in sizes.items():
-                    yield from _of_one(name, algorithm.device_work(load(examples=examples)))
-                server = load(examples=len(split.proxy), replies=lab.asked[label])
+                load = partial(load_of, lab, label, seed, round, kinds=algorithm.downloads)
+                for (examples, _), name in alike.items():
+                    given = load(examples)
+                    given = replace(given, steps=steps_of(lab, label, name, given))
+                    yield from _of_one(name, algorithm.device_work(given))
+                server = load(len(split.proxy), replies=lab.asked[label])
                 yield from _of_one("the server", (*algorithm.request_work(server), *algorithm.combine_work(server)))
 
 

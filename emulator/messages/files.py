@@ -20,6 +20,7 @@ from pathlib import Path
 from threading import RLock
 
 from emulator.messages.store import NO_TENSORS, NOTHING, Ref
+from emulator.record.writing import named
 from network.wire.form import Buffer
 
 READ_ONLY = 0o400
@@ -154,7 +155,7 @@ _numbers = count()
 
 def written(folders: Sequence[Path], pieces: Sequence[Buffer]) -> str:
     """Writes these bytes to a new file, in the first folder with room or in the last folder, and returns its path.
-    Raises OSError."""
+    Raises OSError, with the name of the last folder."""
     nbytes = sum(map(len, pieces))
     name = f"draft-{os.getpid()}-{next(_numbers)}"
     for folder in folders:
@@ -162,7 +163,8 @@ def written(folders: Sequence[Path], pieces: Sequence[Buffer]) -> str:
         if not last and _room(folder) < nbytes:
             continue
         try:
-            return _write(f"{folder}/{name}", pieces)
+            with named(folder):
+                return _write(f"{folder}/{name}", pieces)
         except OSError:  # another program has filled it meanwhile
             if last:
                 raise

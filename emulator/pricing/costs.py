@@ -12,8 +12,7 @@ from algorithms.counting.cost import Meter
 from algorithms.networks import FROZEN, KEPT
 from algorithms.training.tensors import travelling
 from devices.device import Device
-from emulator.lab.budget import load_of, meter_of, steps_of
-from emulator.lab.faulty import Faulty
+from emulator.lab.budget import load_of, meter_of, priceable, steps_of
 from emulator.lab.lab import Lab, in_cycle
 from emulator.pricing.bills import jittered, priced
 from emulator.pricing.memory import footprint, uploaded
@@ -169,12 +168,8 @@ class Costs:
         if bill is None:
             if len(self.bills) >= MANY:  # in a large fleet that draws examples, each device has its own prices
                 self.bills.clear()
-            try:
+            with priceable(self.label):
                 bill = self.bills[key] = priced(tuple(map(self._piece, work)), device)
-            except OSError:  # an error of this machine
-                raise
-            except Exception as error:  # from the algorithm's numbers, or from torch during a pass through the model
-                raise Faulty(self.label, "", f"declares work that has no price: {error}") from None
         return bill
 
     def _piece(self, phase: Phase) -> Piece:

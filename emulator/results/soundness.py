@@ -18,8 +18,8 @@ from scenarios.load import recorded
 SHOWN = 5  # damaged files
 LOST = (
     f"{SEAL} is missing, although all runs have ended and are sealed: it was deleted, or the command was killed or "
-    "found the disk full after the last run. Restore it from a copy, or run the scenario again in a new folder and "
-    "compare the two with `fedlapse diff`"
+    "found the disk full after the last run; then `fedlapse resume` completes a scenario's results. Otherwise restore "
+    "it from a copy, or run the scenario again in a new folder and compare the two with `fedlapse diff`"
 )
 
 

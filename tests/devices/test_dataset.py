@@ -97,6 +97,14 @@ def test_tensors_of_torch_are_taken_for_arrays():
     assert np.shares_memory(data.x, X)
 
 
+def test_bfloat16_becomes_float32_which_holds_it():
+    """2^-7 is the last digit of a bfloat16 from 1 to 2; NumPy has none."""
+    halves = torch.tensor([[1.0], [1 + 2**-7], [-(2.0**100)], [0.0]]).bfloat16()
+    for data in (toy(x=halves, x_test=halves[:2]), toy(x={"a": halves}, x_test={"a": halves[:2]})):
+        assert data.x.dtype == np.float32
+        assert data.x.tolist() == [[1.0], [1 + 2**-7], [-(2.0**100)], [0.0]]
+
+
 @pytest.mark.parametrize("tokens", [TOKENS.astype(np.int32), torch.from_numpy(TOKENS).int()])
 def test_tokens_may_be_any_integers_but_bytes(tokens):
     data = Dataset("texts", tokens, tokens, TOKENS, TOKENS, classes=3)

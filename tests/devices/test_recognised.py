@@ -51,6 +51,15 @@ FORMS = {
 }
 
 
+@pytest.mark.parametrize("kind", ["tensors", "a data set"])
+def test_bfloat16_becomes_float32(kind):
+    (x, y), (x_test, y_test) = ((torch.tensor(a).bfloat16(), torch.tensor(b)) for a, b in ((X, Y), (X_TEST, Y_TEST)))
+    pairs = TensorDataset(x, y), TensorDataset(x_test, y_test)
+    data = made((x, y, x_test, y_test) if kind == "tensors" else pairs)
+    assert data.x.dtype == np.float32
+    assert data.x.tolist() == x.tolist()
+
+
 @pytest.mark.parametrize("found", FORMS.values(), ids=FORMS)
 def test_each_form_gives_the_same_data_set(found):
     data = made(found)

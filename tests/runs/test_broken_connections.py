@@ -10,6 +10,7 @@ import pytest
 
 from emulator.compute.executors import Inline
 from emulator.conversation import peer
+from emulator.conversation.versions import AsyncServer
 from emulator.lab.build import lab_of
 from emulator.play.conduct import Conduct
 from emulator.play.over_sockets import run_sockets
@@ -24,7 +25,7 @@ DEVICE = "phone-mid-0"
 
 def played(folder, monkeypatch, direction, share, changes):
     """Two rounds; in the first, a connection breaks once the links have let through this share of a message."""
-    scenario, broken, send = build(merged(SMALL, {"seeds": [1], **changes})), [], peer.Peer.send
+    broken, send = [], peer.Peer.send
 
     async def cut(own, flight):
         while flight.carried() < flight.nbytes * share:
@@ -39,6 +40,13 @@ def played(folder, monkeypatch, direction, share, changes):
         await send(own, parcel, flight)
 
     monkeypatch.setattr(peer.Peer, "send", sends)
+    found = over_sockets(folder, build(merged(SMALL, {"seeds": [1], **changes})))
+    assert len(broken) == 1
+    return found
+
+
+def over_sockets(folder, scenario):
+    """The outcome of a run of FedAvg, and the events of its record."""
     lab, run = lab_of(scenario), Run("fedavg", 1)
 
     async def play():
@@ -46,7 +54,6 @@ def played(folder, monkeypatch, direction, share, changes):
         return await asyncio.wait_for(going, 60)
 
     outcome = asyncio.run(play())
-    assert len(broken) == 1
     (folder / "scenario.yaml").write_text(dump(scenario))
     (folder / "host.json").write_text(json.dumps({"world": "sockets"}))
     return outcome, list(read_lines(folder / run.name / "events.jsonl"))
@@ -73,3 +80,23 @@ def test_a_connection_that_breaks_in_mid_message_is_told_and_the_run_goes_on(
     assert not [line for line in lines if line["event"] in ("off", "on")]
     assert len(outcome.rows) == 2
     assert outcome.failure is None
+
+
+def test_a_reply_that_comes_while_an_asynchronous_run_ends_is_late(tmp_path, monkeypatch):
+    """No model will have it, and the rows of the version that asked for it, and of all later ones, are written."""
+    rounds, end, came = {"mode": "async", "buffer": 2, "in_flight": 4, "max": 2}, AsyncServer._end_all, []
+
+    async def ends(own, tasks):
+        before = len(own.exchange.inbox)
+        while tasks and len(own.exchange.inbox) == before:
+            await asyncio.sleep(0.01)
+        came.extend(own.exchange.inbox[before:])
+        await end(own, tasks)
+
+    monkeypatch.setattr(AsyncServer, "_end_all", ends)
+    outcome, lines = over_sockets(tmp_path, build({**merged(SMALL, {"seeds": [1]}), "rounds": rounds}))
+    assert came
+    assert audit_run(tmp_path / "fedavg-s1") == []
+    assert len(outcome.rows) == len([line for line in lines if line["event"] == "close"]) == 4
+    assert sum(sum(row["staleness"].values()) for row in outcome.rows) == 8  # 4 versions of 2 replies
+    assert sum(row["asked"] for row in outcome.rows) >= 8 + len(came)

@@ -312,6 +312,16 @@ def test_a_view_moves_nothing() -> None:
     assert moved.floats == 2 * 24
 
 
+def test_an_average_over_all_batches_costs_what_a_moving_average_does() -> None:
+    """momentum=None: the layer divides by the number of its batches, which has no value on the meta device."""
+    moving, over_all = (
+        Meter(nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5, momentum=each)), (6,), cross_entropy)
+        for each in (0.1, None)
+    )
+    for phase in (Phase("train", "batch", 10, 10), Phase("train", "batch", 1, 1)):
+        assert (over_all.flops(phase), over_all.step(phase)) == (moving.flops(phase), moving.step(phase))
+
+
 def test_a_single_example_costs_what_each_of_many_does_where_batches_are_normalised() -> None:
     it = Meter(nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.Linear(5, 3)), (6,), cross_entropy)
     assert it.flops(Phase("train", "batch", 1, 1)) == it.flops(Phase("train", "batch", 8, 8)) / 8

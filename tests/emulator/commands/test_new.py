@@ -39,3 +39,16 @@ def test_each_fleet_is_a_scenario(
     assert not [said for said in assumptions(made) if "not used" in said]
     text = (tmp_path / "mine.yaml").read_text()
     assert text.count("\nfleet:") == text.count("\nserver:") == 1
+
+
+def test_a_schema_of_the_users_stays_unless_forced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    schema, mine = tmp_path / "scenario.schema.json", '{"properties": {"scene": {}}}'
+    schema.write_text(mine)
+    done = RUNNER.invoke(app, ["new", "mine"])
+    assert (done.exit_code, schema.read_text(), (tmp_path / "mine.yaml").exists()) == (2, mine, False)
+    assert "scenario.schema.json exists already, and is none of fedlapse's" in done.output
+    assert RUNNER.invoke(app, ["new", "mine", "--force"]).exit_code == 0
+    schema.write_text(schema.read_text().replace("A fleet, data, a model", "Another version"))
+    assert RUNNER.invoke(app, ["new", "other"]).exit_code == 0  # its own file is brought up to date
+    assert "Another version" not in schema.read_text()

@@ -23,6 +23,7 @@ from emulator.record.record import read_lines
 from emulator.record.run import Run
 from scenarios.load import build
 from tests.conftest import SMALL, audit_run, merged, results
+from tests.runs import nets
 
 NORMED = {"model": "tests.runs.nets:normed"}  # a BatchNorm counts the steps
 
@@ -94,3 +95,10 @@ def test_a_run_obeys_the_laws_and_weighs_by_steps(tmp_path: Path) -> None:
             for each in (out, by_examples)]  # fmt: skip
     assert ends[0][0] == ends[1][0]
     assert ends[0][-1] != ends[1][-1]
+
+
+def test_work_that_has_no_price_is_the_algorithms_fault() -> None:
+    """A model that looks at its values, which it has not while it is priced."""
+    it = lab(1.0, model=f"{nets.__name__}:Looking")
+    with pytest.raises(Faulty, match=r"^fedavg.*: declares work that has no price: .*item\(\)"):
+        steps_of(it, "fedavg", it.names[0], load_of(it, "fedavg", 1, 0, 20))

@@ -25,7 +25,7 @@ def checked(model: str, train: int, tests: int = 0, proxy: int = 0, **changes: A
     lab = lab_of(build(merged(SMALL, changes | {"model": nets.DENSE})))
     own = {name: {"a": (np.arange(size),)} for name, size in (("train", train), ("tests", tests), ("validation", 0))}
     split = Division(**own, proxy=np.arange(proxy), test=np.arange(200))
-    lab = replace(lab, model=Network(model), splits={1: split})
+    lab = replace(lab, model=Network(model), splits={1: split}, fleet={"a": next(iter(lab.fleet.values()))})
     single.check(build(merged(SMALL, changes | {"model": model})), lab)
 
 
@@ -35,6 +35,21 @@ def test_a_last_batch_of_one_example_is_refused_with_the_device(model: str, trai
     last = rf"the last one of a \({train} examples, batch {min(batch, train)}\)"
     with pytest.raises(BadScenario, match=rf"{model} must take a batch of one example, as {last} is"):
         checked(model, train, training={"batch": batch})
+
+
+FEW = {"epochs": 0.1}  # 1 step of 3
+
+
+@pytest.mark.parametrize("few", [{"steps": 2}, FEW, FEW | {"seconds": 1e-9}, {"epochs": 5, "seconds": 1e-9}])
+def test_one_that_no_step_reaches_is_taken(few: dict[str, Any]) -> None:
+    """21 examples in batches of 10: the third step has one; within a nanosecond there is one step."""
+    checked(UNTRACKED, 21, training=few | {"batch": 10})
+
+
+@pytest.mark.parametrize("many", [{"steps": 3}, {"epochs": 0.7}, FEW | {"seconds": 100.0}])
+def test_one_that_a_step_reaches_is_refused(many: dict[str, Any]) -> None:
+    with pytest.raises(BadScenario, match=r"the last one of a \(21 examples, batch 10\)"):
+        checked(UNTRACKED, 21, training=many | {"batch": 10})
 
 
 @pytest.mark.parametrize("model", [UNTRACKED, SQUEEZED])

@@ -152,6 +152,7 @@ def short_of_room(tmp_path: Path, monkeypatch: Any) -> Iterator[Path]:
 
 
 def test_a_full_disk_leaves_no_part_of_a_file(short_of_room: Path) -> None:
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match="No space left") as error:
         Files([short_of_room]).put(DATA)
+    assert error.value.filename == str(short_of_room)
     assert [path for path in short_of_room.rglob("*") if path.is_file()] == []
