@@ -56,21 +56,36 @@ def alone(model: nn.Module) -> bool:
 
 
 def one_by_one(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, kind: Power) -> Tensors:
-    """Returns sums of |g| or g² over the examples, from whole gradients of VMAP_CHUNK examples at a time."""
+    """Returns sums of |g| or g² over the examples, from whole gradients of VMAP_CHUNK examples at a time, or of single
+    examples for a network that torch.func cannot map over."""
+    if not alone(model):
+        try:
+            return _mapped(model, loss, x, y, kind)
+        except torch.OutOfMemoryError:
+            raise
+        except (
+            RuntimeError
+        ):  # such as for a torch.autograd.Function without rules; an error of the network itself recurs
+            pass
     sums, power = zeros(model), POWER[kind]
-    if alone(model):
-        with twice_differentiable():
-            for _, gradient in gradients(model, loss, x, y, batch=1):
-                for name, g in gradient.items():
-                    sums[name] += power(g)
-        return sums
+    with twice_differentiable():
+        for _, gradient in gradients(model, loss, x, y, batch=1):
+            for name, g in gradient.items():
+                sums[name] += power(g)
+    return sums
+
+
+def _mapped(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, kind: Power) -> Tensors:
+    """Returns the sums by torch.func.  A network that draws, draws for each example.  Raises RuntimeError for a network
+    with an operation that vmap does not know."""
+    sums, power = zeros(model), POWER[kind]
     weights = {name: parameter.detach() for name, parameter in trainable(model).items()}
 
     def one(weights: Tensors, some_x: Tensor, some_y: Tensor) -> Tensor:
         outputs = call(model, weights, some_x[None])
         return losses_of(loss, outputs, some_y[None]).sum()
 
-    of_each = vmap(grad(one), in_dims=(None, 0, 0))
+    of_each = vmap(grad(one), in_dims=(None, 0, 0), randomness="different")
     with unfused_attention():
         for some_x, some_y in chunks(x, y, VMAP_CHUNK):
             for name, g in of_each(weights, some_x, some_y).items():  # (n, *parameter)

@@ -63,7 +63,7 @@ def _evener(lab: Lab, data: Dataset, alpha: float, classes: int) -> Iterator[str
 def about_model(lab: Lab) -> Iterator[str]:
     """Yields sentences on outputs that are not logits, on weights that nobody has trained, and on data that cannot test
     the model."""
-    if ":" in lab.model.name and "accuracy" in lab.metrics and _ends_in_softmax(lab):
+    if ":" in lab.model.name and lab.task.of_classes and _ends_in_softmax(lab):
         yield (
             f"the outputs of {lab.model.name} are >= 0 and sum to 1, as after a softmax; training takes the "
             "cross-entropy of logits, which has a softmax of its own, so the model should end before it"
@@ -80,12 +80,13 @@ def about_model(lab: Lab) -> Iterator[str]:
 
 
 def _ends_in_softmax(lab: Lab) -> bool:
-    """Returns true if the outputs for two examples look like probabilities, in train mode or in eval mode."""
+    """Returns true if the outputs for two examples look like probabilities of classes, in train mode or in eval
+    mode."""
     import torch
 
     from algorithms import own
     from algorithms.training.tensors import as_input
 
-    network, x = lab.network(0), as_input(torch.tensor(lab.data.x[:2]))
+    network, x, y = lab.network(0), as_input(torch.tensor(lab.data.x[:2])), torch.tensor(lab.data.y[:2])
     with torch.no_grad():
-        return any(own.probabilities(network.train(how)(x)) for how in (False, True))
+        return any(own.probabilities(lab.task.logits(network.train(how)(x), y)) for how in (False, True))

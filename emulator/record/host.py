@@ -51,7 +51,9 @@ def folders_of(out: Path) -> Kinds | None:
 
 def note(out: Path, folders: Kinds, **more: object) -> None:
     """Writes host.json in `out`, with `more` keys, and adds these folders to those that it names already.  It is called
-    before the folders are made."""
-    known = folders_of(out) or {}
-    content = {"command": ["fedlapse", *sys.argv[1:]], **more, FOLDERS: {**known, **folders}}
+    before the folders are made.  A file that has nothing to add, as when runs are resumed, does not change."""
+    known = folders_of(out)
+    if known is not None and not more and folders.items() <= known.items():
+        return
+    content = {"command": ["fedlapse", *sys.argv[1:]], **more, FOLDERS: {**(known or {}), **folders}}
     replace_file(out / HOST, json.dumps(content, indent=1) + "\n")

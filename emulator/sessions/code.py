@@ -19,7 +19,7 @@ from emulator.record.record import FILES, replace_file
 from emulator.record.repeated import Otherwise, known
 from emulator.record.seal import CODE
 from emulator.sessions.machine import processor
-from scenarios.builders.reads import SEEN, sign
+from scenarios.builders.reads import EVERY, SEEN, sign
 from scenarios.builders.selections import named as selection_of
 from scenarios.builders.sets import FORMS
 from scenarios.builders.sources import OURS, file_of, sources
@@ -73,7 +73,7 @@ def why_otherwise(out: Path, now: str) -> str:
         differ = [*_files(then, here), *_others(then, here)]
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return f"the folder has no readable {CODE}, so the reason is unknown"
-    variables = sorted({each.name for each in list(SEEN) if each.kind == "variable"})
+    variables = sorted({each.name for each in list(SEEN) if each.kind == "variable"} - {EVERY})
     perhaps = f", perhaps {_named(variables)} of the environment" if variables else ""
     nothing = "no known file has changed, nor torch, nor the processor: your code reads or draws something else"
     return "; ".join(differ) or f"{nothing}{perhaps}"

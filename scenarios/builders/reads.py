@@ -13,7 +13,7 @@ import stat
 import sys
 import sysconfig
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from importlib.util import source_from_cache
 from itertools import pairwise
@@ -26,6 +26,8 @@ PYTHONS = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "plats
 KERNELS = ("/dev/", "/proc/", "/sys/")
 IMPORT = "<frozen importlib"
 SETS = os.O_WRONLY | os.O_TRUNC | os.O_EXCL  # a file opened in one of these modes has no content to read
+
+EVERY = ""  # in place of a variable's name: the names of all variables
 
 Kind = Literal["file", "folder", "variable", "module", "start"]
 Sign = tuple[int, int, int]  # a file's size in bytes, and its times of change in ns: of its content, and of all else
@@ -120,7 +122,11 @@ def listing(path: str) -> tuple[str, ...] | None:
 
 
 def variable(name: str) -> str | None:
-    """Returns the value of an environment variable before a user's code set it; None if it does not exist."""
+    """Returns the value of an environment variable before a user's code set it, or the names of EVERY one; None if it
+    does not exist."""
+    if name == EVERY:
+        before = {each for each, value in BEFORE.items() if value is not None}
+        return "\n".join(sorted(before | {each for each in os.environ if each not in BEFORE}))
     return BEFORE[name] if name in BEFORE else os.environ.get(name)
 
 
@@ -201,6 +207,13 @@ class _Environ(type(os.environ)):  # type: ignore[misc]  # os names its class fo
         found: str = super().__getitem__(name)
         return found
 
+    def __iter__(self) -> Iterator[str]:
+        if EVERY not in _values and _asker():
+            _values[EVERY] = None  # because variable() iterates, too
+            _values[EVERY] = variable(EVERY)
+            SEEN[Read("variable", EVERY)] = None
+        return iter(super().__iter__())
+
     def _value(self, name: str) -> str | None:
         try:
             value: str = super().__getitem__(name)
@@ -218,4 +231,4 @@ class _Environ(type(os.environ)):  # type: ignore[misc]  # os names its class fo
 
     def _set(self, name: str) -> None:
         if name not in BEFORE and _asker():
-            BEFORE[name] = dict(self).get(name)
+            BEFORE[name] = self._value(name)

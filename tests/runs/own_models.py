@@ -84,6 +84,14 @@ class SoftWhenTested(Plain):
         return logits if self.training else logits.softmax(-1)
 
 
+def soft_words(classes):
+    return nn.Sequential(nn.Embedding(classes, 8), nn.Linear(8, classes), nn.Softmax(-1))
+
+
+def soft_pixels(classes):
+    return nn.Sequential(nn.Conv2d(1, classes, 1), nn.Softmax(1))
+
+
 class LogSoft(Plain):
     def told(self, logits):
         return logits.log_softmax(-1)

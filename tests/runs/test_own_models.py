@@ -17,7 +17,7 @@ from emulator.record.run import Run
 from scenarios.load import BadScenario, build
 from tests.all_of import all_of
 from tests.conftest import SMALL, merged
-from tests.runs import own_models
+from tests.runs import own_models, own_tasks
 
 NAMES = own_models.__name__
 WITH_LOGITS = ("Dict", "HuggingFace", "InTraining")
@@ -81,6 +81,19 @@ def test_a_softmax_at_the_end_is_warned_of(name):
     (told,) = about_model(lab(name))
     assert told.startswith(f"the outputs of {NAMES}:{name} are >= 0 and sum to 1, as after a softmax; ")
     assert "cross-entropy of logits" in told
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("Soft", {"task": {"name": "classification", "metrics": ["f1"]}}),
+        ("soft_words", {"task": "language", "data": {"set": f"{own_tasks.__name__}:counting"}}),
+        ("soft_pixels", {"task": "segmentation", "data": {"set": f"{own_tasks.__name__}:spots"}}),
+    ],
+)
+def test_whatever_is_measured_of_classes(name, says):
+    (told,) = about_model(lab(name, **says))
+    assert "as after a softmax" in told
 
 
 @pytest.mark.parametrize("name", ["Plain", "HuggingFace", "LogSoft", "Sigmoid", "Positive"])

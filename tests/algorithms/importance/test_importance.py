@@ -17,6 +17,7 @@ from tests.all_of import all_of
 torch.set_num_threads(1)  # as in a worker
 
 KINDS: tuple[Kind, Kind] = ("abs", "sq")
+OWN = torch.Generator().manual_seed(1)
 LIMITS = {torch.float32: 1e-5, torch.float64: 1e-10}  # of the largest value in a tensor
 
 
@@ -95,6 +96,38 @@ def grouped() -> nn.Module:
 
 def same_padding() -> nn.Module:
     return nn.Sequential(nn.Conv2d(2, 3, 3, padding="same"), nn.Tanh(), nn.Flatten(), nn.Linear(75, 10))
+
+
+class Straight(torch.autograd.Function):
+    """Signs, with the gradient of the identity, and without the rules that torch.func needs."""
+
+    @staticmethod
+    def forward(_, x: Tensor) -> Tensor:
+        return x.sign()
+
+    @staticmethod
+    def backward(_, grad: Tensor) -> Tensor:
+        return grad
+
+
+class Signs(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two = nn.LayerNorm(6), nn.Linear(6, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.two(Straight.apply(self.one(x)))
+
+
+class Noise(nn.Module):
+    """A weight of each feature times noise, which `draw(x)` draws in eval mode, too."""
+
+    def __init__(self, draw: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.draw, self.weight = draw, nn.Parameter(torch.ones(6, dtype=torch.float64))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.weight * self.draw(x)
 
 
 def batch_norm() -> nn.Module:
@@ -176,6 +209,7 @@ def test_strides_dilation_padding_and_in_place_layers_are_followed(kind: Kind, c
         (grouped, (2, 5, 5)),
         (same_padding, (2, 5, 5)),
         (batch_norm, (2, 5, 5)),
+        (Signs, (6,)),
     ],
 )
 def test_other_networks_take_the_general_path_and_agree(
@@ -185,6 +219,24 @@ def test_other_networks_take_the_general_path_and_agree(
     x, y = examples(shape, 11)
     assert_near(importance(model, cross_entropy, x, y, kind), one_by_one(model, cross_entropy, x, y, kind))
     assert chosen() == "general"
+
+
+@pytest.mark.slow  # as above
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda x: torch.randn_like(x),
+        lambda x: torch.randn(x.shape, generator=OWN, dtype=x.dtype),
+        lambda x: torch.empty(x.shape, dtype=x.dtype).normal_(),  # in place, which vmap refuses
+        lambda x: torch.bernoulli(torch.full_like(x, 0.5)) * 2**0.5,
+    ],
+)
+def test_a_network_that_draws_draws_for_each_example(draw: Callable[[Tensor], Tensor]) -> None:
+    x, y = examples((6,), 800)
+    found = importance(Noise(draw), lambda outputs, _: outputs.sum(1), x, y, "sq")["weight"]
+    # An example's gradient is its noise, of mean square 1: the mean of 800 has a standard deviation of 0.05 at most.
+    assert ((found - 1).abs() < 0.2).all()
+    assert len(found.unique()) > 1
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -109,6 +109,24 @@ def test_a_variable_that_own_code_sets_counts_as_it_was(seen, monkeypatch):
     monkeypatch.delenv("OWN_UNSET")
 
 
+def test_who_reads_all_variables_notices_a_new_one(seen, monkeypatch):
+    reads.forget()
+    monkeypatch.delenv("OWN_LATER", raising=False)
+    assert Read("variable", reads.EVERY) in seen(inside="dict(os.environ)")
+    assert not reads.changed()
+    monkeypatch.setenv("OWN_LATER", "1")
+    assert "OWN_LATER" in reads.variable(reads.EVERY).splitlines()
+    assert reads.changed()
+
+
+def test_who_sets_a_variable_reads_none(seen, monkeypatch):
+    monkeypatch.setenv("OWN_NEVER_READ", "1")
+    names = reads.variable(reads.EVERY)
+    assert seen(inside='os.environ["OWN_NEW"] = "mine"') == set()
+    assert reads.variable(reads.EVERY) == names
+    monkeypatch.delenv("OWN_NEW")
+
+
 def test_what_fedlapse_and_python_read_is_not_noted(seen, tmp_path):
     np.save(tmp_path / "some.npy", np.zeros(1))
     np.load(tmp_path / "some.npy")  # by this test, which fedlapse has not called
