@@ -63,10 +63,8 @@ def one_by_one(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, kind: Power) 
             return _mapped(model, loss, x, y, kind)
         except torch.OutOfMemoryError:
             raise
-        except (
-            RuntimeError
-        ):  # such as for a torch.autograd.Function without rules; an error of the network itself recurs
-            pass
+        except RuntimeError:
+            pass  # such as for a torch.autograd.Function without rules; an error of the network itself recurs
     sums, power = zeros(model), POWER[kind]
     with twice_differentiable():
         for _, gradient in gradients(model, loss, x, y, batch=1):
