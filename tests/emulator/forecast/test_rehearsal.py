@@ -1,7 +1,7 @@
 """A rehearsal tells what the run will do: the law is that both have the same timeline."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
@@ -106,7 +106,7 @@ class Sender(FedAvg):
 def test_a_server_that_computes_nothing_sends_its_own_examples_all_of_them(tmp_path):
     scenario = build(SMALL)
     lab = lab_of(scenario)
-    lab = type(lab)(**{**vars(lab), "algorithms": {"fedavg": Sender(lab.algorithms["fedavg"].training)}})
+    lab = replace(lab, algorithms={"fedavg": Sender(lab.algorithms["fedavg"].training)})
     conduct, run = Conduct.of(scenario), Run("fedavg", 1)
     asyncio.run(run_virtual(lab, run, conduct, Inline(lab), tmp_path))
     rehearsal = rehearse(lab, run, conduct)
@@ -137,7 +137,7 @@ class Diligent(FedAvg):
 def test_jobs_see_next_to_nothing_and_devices_alike_are_trained_once():
     scenario = build(SMALL)
     lab = lab_of(scenario)
-    lab = type(lab)(**{**vars(lab), "algorithms": {"fedavg": Diligent(lab.algorithms["fedavg"].training)}})
+    lab = replace(lab, algorithms={"fedavg": Diligent(lab.algorithms["fedavg"].training)})
     Diligent.seen.clear()
     rehearsal = rehearse(lab, Run("fedavg", 1), Conduct.of(scenario))
     assert len(rehearsal.rows) == 2
