@@ -16,6 +16,7 @@ from algorithms.fedavg import FedAvg
 from emulator.compute.executors import paths, quiet_torch, scratches
 from emulator.compute.gpu import gpus
 from emulator.compute.gpu.residents import Residents
+from emulator.lab.faulty import Faulty
 from emulator.lab.jobs import start, train_stack
 from emulator.lab.lab import CPU, Division, Lab
 from emulator.lab.stacking import MOST
@@ -57,7 +58,10 @@ def measured(lab: Lab, seed: int, workers: int) -> Host:
 
 
 def _samples(lab: Lab, seed: int) -> tuple[float, ...]:
-    """Returns measured FLOP/s, sorted: SAMPLES of them, or fewer if jobs are long, but at least 3."""
+    """Returns measured FLOP/s, sorted: SAMPLES of them, or fewer if jobs are long, but at least 3.
+
+    Raises Faulty, under the first algorithm's label, if its training has no price.
+    """
     label, algorithm = next(iter(lab.algorithms.items()))
     training = algorithm.training
     devices = min(lab.stack.get(label, 1), MOST, len(lab.fleet))  # that train at once, whatever a scenario allows
@@ -70,8 +74,12 @@ def _samples(lab: Lab, seed: int) -> tuple[float, ...]:
         algorithms={"plain": FedAvg(replace(training, epochs=1, steps=0, seconds=0.0))},
         splits={seed: Division({name: (some,)}, {}, {}, split.proxy)},
     )
-    with _store(lab) as store:
-        return _rates(plain, store, seed, name, devices)
+    try:
+        with _store(lab) as store:
+            return _rates(plain, store, seed, name, devices)
+    except Faulty as fault:
+        _, where, said = fault.args
+        raise Faulty(label, where, said) from None
 
 
 @contextmanager

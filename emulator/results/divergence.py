@@ -119,7 +119,7 @@ def _at_chance(rows: Rows, classes: int) -> str:
     """Returns a sentence if the accuracy at the end is that of a guess, whether it fell back to it or never left it; ""
     otherwise."""
     known: Sequence[Any] = [row["accuracy"] for row in rows if row["accuracy"] is not None]
-    if not classes or not known or known[-1] > CHANCE / classes:
+    if classes < 2 or not known or known[-1] > CHANCE / classes:
         return ""
     if max(known) >= LEARNED / classes:
         return f"accuracy fell from {max(known):.2f} back to {known[-1]:.2f}"

@@ -75,6 +75,7 @@ def test_an_accuracy_that_falls_back_to_chance_is_told() -> None:
     (warned,) = warnings({1: run([0.5, 0.85, 0.1])}, 10)
     assert warned == ("chance", "in this run accuracy fell from 0.85 back to 0.10, which is chance for 10 classes")
     assert kinds(run([0.5, 0.85, 0.1]), classes=100) == []  # where chance is 0.01
+    assert kinds(run([1.0] * 4), classes=1) == []  # nothing can be learned
     assert kinds(run([0.5, 0.85, 0.1]), classes=0) == []  # not known
 
 
