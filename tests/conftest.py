@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -73,6 +73,19 @@ def nothing_read() -> None:
     """Forgets the files that the own code of other tests has read: they have changed since."""
     SEEN.clear()
     own_code.forget()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def unimported(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """After each file of tests, forgets the modules that it has imported from temporary folders: a module of the same
+    name that a later test writes would never be imported."""
+    before = set(sys.modules)
+    yield
+    temporary = tmp_path_factory.getbasetemp()
+    for name in sys.modules.keys() - before:
+        file = getattr(sys.modules[name], "__file__", None)
+        if file and temporary in Path(file).resolve().parents:
+            del sys.modules[name]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
