@@ -19,10 +19,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from PIL import Image
 
 from emulator.analysis.cells import AXES, Cell
 from emulator.analysis.explanations import READ, WHEN
@@ -117,7 +119,8 @@ def whole(name: str) -> None:
     ratios = [row for regime in regimes(name) for row in rows(there / regime / "tables" / "regimes.csv")]
     written(there / "regimes.csv", ratios)
     names = list(dict.fromkeys(label for row in ratios for label in (row["base"], row["algorithm"])))
-    (there / "pays.png").write_bytes(picture(names, found)["pays.png"])
+    # Pillow compresses the same pixels to a fifth.
+    Image.open(BytesIO(picture(names, found)["pays.png"])).save(there / "pays.png", optimize=True)
 
 
 def regimes(name: str) -> list[str]:

@@ -175,7 +175,7 @@ def test_blocks_of_docs_are_what_they_say(monkeypatch):
 def test_the_pictures_are_pictures():
     for name in re.findall(r"!\[[^\]]+\]\(([^)]+)\)", README):
         assert (ROOT / name).read_bytes().startswith(b"\x89PNG")
-        assert (ROOT / name).stat().st_size < 600_000
+        assert (ROOT / name).stat().st_size < 500_000
 
 
 @pytest.mark.parametrize(("path", "off"), [("clipped:Clipped", "{norm: 0.0}"), ("partway:PartWay", "{step: 1.0}")])

@@ -91,7 +91,6 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     sys.path.append(str(folder))
     yield "own_cycles"
     sys.path.remove(str(folder))
-    sys.modules.pop("own_cycles", None)
 
 
 @pytest.fixture(scope="module")

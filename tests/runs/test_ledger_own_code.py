@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -78,9 +77,8 @@ class Project:
 
 
 @pytest.fixture
-def project(tmp_path: Path, fedlapse: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
-    yield Project(tmp_path, fedlapse, monkeypatch)
-    sys.modules.pop("own", None)
+def project(tmp_path: Path, fedlapse: Any, monkeypatch: pytest.MonkeyPatch) -> Project:
+    return Project(tmp_path, fedlapse, monkeypatch)
 
 
 @pytest.mark.slow

@@ -63,7 +63,6 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     sys.path.append(str(folder))
     yield
     sys.path.remove(str(folder))
-    sys.modules.pop("own_broken", None)
 
 
 @pytest.fixture(scope="module")

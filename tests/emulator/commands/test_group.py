@@ -61,4 +61,3 @@ def test_a_command_is_imported_when_it_is_called_and_not_to_be_listed(
         assert "called_late" not in sys.modules
     assert "At length." in CliRunner().invoke(app, ["show", "--help"]).stdout
     assert CliRunner().invoke(app, ["show"]).stdout == "shown\n"
-    del sys.modules["called_late"]
