@@ -21,7 +21,7 @@ from benchmarks.training import SHAPES, WORKERS, Pair, Shape, Speed, in_turn, la
 from benchmarks.verdict import judge
 from emulator.compute.crew import executor
 from emulator.compute.executors import Cluster
-from emulator.lab.jobs import train, train_stack
+from emulator.lab.training import train, train_stack
 from emulator.sessions.computing import ExecutorName
 
 # --- Ray against processes --------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from benchmarks import bare, bare_clock, engine, memory, on_ray, training
 from benchmarks.engine import Cost
 from benchmarks.training import SHAPES, Shape, Speed
 from emulator.compute.executors import Inline
-from emulator.lab.jobs import train
+from emulator.lab.training import train
 from emulator.sessions.computing import ExecutorName
 from tests.all_of import all_of
 

@@ -33,14 +33,14 @@ import sys
 from dataclasses import replace
 
 from benchmarks.training import RUN, SHAPES, lab_of
+from emulator.lab import jobs, training
 from emulator.messages.files import Memory
-from emulator.lab import jobs
 from emulator.messages.store import NOTHING
 
 lab, store = lab_of(replace(SHAPES["many"], devices=2, examples=10), tests=10), Memory()
 state = jobs.start(lab, store, RUN)
 opening = jobs.request(lab, store, RUN, 0, state.message, lab.names)
-trained = jobs.train(lab, store, RUN, lab.names[0], 0, opening.download.ref, NOTHING, True)
+trained = training.train(lab, store, RUN, lab.names[0], 0, opening.download.ref, NOTHING, True)
 jobs.combine(lab, store, RUN, 0, state.message, {lab.names[0]: (trained.upload.ref, 10)}, opening.download.ref)
 jobs.evaluate(lab, store, RUN, state.weights, "test", 0, 0)
 sys.exit("torch._dynamo" in sys.modules)

@@ -17,7 +17,7 @@ from benchmarks.testbed.ends import NICE
 from benchmarks.testbed.namespaces import say
 from emulator.compute.executors import quiet_torch
 from emulator.conversation.device import Home
-from emulator.lab import jobs
+from emulator.lab import jobs, training
 from emulator.lab.build import lab_of
 from emulator.lab.lab import Lab
 from emulator.messages.files import Memory
@@ -47,7 +47,7 @@ def attend(lab: Lab, run: jobs.Run, name: str, host: str) -> list[dict[str, floa
         round = header["round"]
         assert isinstance(round, int)
         home = home.informed(header)
-        done = jobs.train(lab, store, run, name, round, store.put(body), home.memory.ref, False)
+        done = training.train(lab, store, run, name, round, store.put(body), home.memory.ref, False)
         home.keep(round, done)
         answer = envelope.pack({"round": round, "examples": done.examples}, store.get(done.upload.ref))
         trained = time.monotonic()
@@ -63,7 +63,7 @@ def warm(lab: Lab, name: str) -> None:
         store = Memory()
         opening = jobs.request(lab, store, run, 0, jobs.start(lab, store, run).message, tuple(lab.fleet))
         download = opening.extra.get(name, opening.download)
-        jobs.train(lab, store, run, name, 0, download.ref, NOTHING, False)
+        training.train(lab, store, run, name, 0, download.ref, NOTHING, False)
 
 
 def main(scenario: str, name: str, host: str) -> None:

@@ -19,7 +19,13 @@ from pathlib import Path
 from emulator.compute.signals import held_back
 from emulator.messages.scratch import IN_MEMORY, Scratch
 
-IMPORTED = ("emulator.compute.executors", "emulator.lab.jobs", "torch.optim", "emulator.__main__")  # by all workers
+IMPORTED = (
+    "emulator.compute.executors",
+    "emulator.lab.jobs",
+    "emulator.lab.training",
+    "torch.optim",
+    "emulator.__main__",
+)
 
 # Libraries of macOS do not survive a fork; and a socket's path is short only in shared memory.
 FORKS = sys.platform == "linux" and os.access(IN_MEMORY, os.W_OK)

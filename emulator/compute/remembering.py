@@ -20,8 +20,9 @@ from emulator.compute.crew import Workers, executor
 from emulator.compute.executor import Executor, Tally
 from emulator.compute.futures import SharedJob, ended, pass_on
 from emulator.compute.origins import Origins, Remake, plain_args
-from emulator.lab.jobs import State, combine, export, personalise_stack, train, train_stack
+from emulator.lab.jobs import State, combine, export
 from emulator.lab.lab import Lab
+from emulator.lab.training import personalise_stack, train, train_stack
 from emulator.ledger.facts import Fact
 from emulator.ledger.inputs import Inputs
 from emulator.ledger.key import Keys, sources_of

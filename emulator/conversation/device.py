@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from algorithms.networks import KEPT
 from emulator.conversation.processor import Bench
 from emulator.conversation.trainings import Trainings
-from emulator.lab.jobs import Learnt, Trained
+from emulator.lab.training import Learnt, Trained
 from emulator.messages.codec import ERROR
 from emulator.messages.store import EMPTY, Ref, Stored
 from emulator.pricing.charges import Charges

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from devices.device import Profile
 from devices.thermal import COLD
-from emulator.lab.jobs import Trained
+from emulator.lab.training import Trained
 from emulator.record.call import Call
 from emulator.record.record import Record
 from emulator.record.tally import Bill

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 
 from emulator.compute.futures import SharedJob
-from emulator.lab.jobs import train, train_stack
 from emulator.lab.lab import Lab
+from emulator.lab.training import train, train_stack
 from emulator.messages.store import Ref
 from emulator.record.run import Run
 from emulator.worlds.interface import Ticket, World

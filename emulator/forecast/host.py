@@ -17,9 +17,10 @@ from emulator.compute.executors import paths, quiet_torch, scratches
 from emulator.compute.gpu import gpus
 from emulator.compute.gpu.residents import Residents
 from emulator.lab.faulty import Faulty
-from emulator.lab.jobs import start, train_stack
+from emulator.lab.jobs import start
 from emulator.lab.lab import CPU, Division, Lab
 from emulator.lab.stacking import MOST
+from emulator.lab.training import train_stack
 from emulator.messages.files import Memory
 from emulator.messages.store import NOTHING, Store
 from emulator.pricing.costs import Costs

@@ -24,8 +24,9 @@ from emulator.forecast.host import timed
 from emulator.forecast.mean_round import Kind, first_of_each
 from emulator.lab.faulty import Faulty
 from emulator.lab.guarded import Guarded
-from emulator.lab.jobs import NONE_STALE, NONE_TOLD, Trained, combine, message_sizes, request, train
+from emulator.lab.jobs import NONE_STALE, NONE_TOLD, combine, message_sizes, request
 from emulator.lab.lab import Division, Held, Lab
+from emulator.lab.training import Trained, train
 from emulator.messages.scratch import Scratch
 from emulator.messages.store import EMPTY, Ref, Store
 from emulator.play.conduct import Conduct

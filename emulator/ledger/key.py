@@ -2,7 +2,7 @@
 
 Two jobs with one key have equal results, in any run, scenario and process, on any machine with the same arithmetic.  A
 key does not depend on links, profiles, labels, paths, workers and the time of day.  This file must list the same inputs
-of each job as lab/jobs.py uses.
+of each job as lab/jobs.py and lab/training.py use.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 
 from algorithms.algorithm import Algorithm, Training
-from emulator.lab import jobs
+from emulator.lab import jobs, training
 from emulator.lab.guarded import Unmade, unguarded
-from emulator.lab.jobs import Opening, Trained
+from emulator.lab.jobs import Opening
 from emulator.lab.lab import Lab
 from emulator.lab.scoring import test_shards
 from emulator.lab.seeds import seed as derive
+from emulator.lab.training import Trained
 from emulator.ledger.canonical import digest, name_of, packed, plain
 from emulator.messages.store import NOTHING, Ref
 from emulator.record.run import Run
@@ -111,7 +112,7 @@ class Keys:
         download: Ref,
         memory: Ref,
         measure: bool,
-        combined: Mapping[str, Ref] = jobs.ALL_COMBINED,
+        combined: Mapping[str, Ref] = training.ALL_COMBINED,
     ) -> Parts:
         penalised = self._penalised(run, round, download, memory)
         own = self._of_device(run, device, round, download, memory, measure, combined)
@@ -125,7 +126,7 @@ class Keys:
         downloads: Sequence[Ref],
         memories: Sequence[Ref],
         measure: bool,
-        combined: Mapping[str, Ref] = jobs.ALL_COMBINED,
+        combined: Mapping[str, Ref] = training.ALL_COMBINED,
     ) -> Parts:
         rows = list(zip(devices, downloads, memories, strict=True))
         penalised = any(self._penalised(run, round, download, memory) for _, download, memory in rows)
@@ -269,9 +270,9 @@ class Keys:
 PARTS: Mapping[Job, Callable[..., Parts]] = {
     jobs.start: Keys._start,
     jobs.request: Keys._request,
-    jobs.train: Keys._train,
-    jobs.train_stack: Keys._train_stack,
-    jobs.personalise_stack: Keys._personalise_stack,
+    training.train: Keys._train,
+    training.train_stack: Keys._train_stack,
+    training.personalise_stack: Keys._personalise_stack,
     jobs.combine: Keys._combine,
     jobs.evaluate: Keys._evaluate,
 }
@@ -330,7 +331,7 @@ def _sources(lab: Lab, modules: Collection[str]) -> str | None:
     a user's own has changed since it was imported."""
     own = _modules(lab.model.name, lab.task_name)
     try:
-        found = sources({jobs.__name__, type(lab.task).__module__, *own, *modules})
+        found = sources({jobs.__name__, training.__name__, type(lab.task).__module__, *own, *modules})
     except ValueError:
         return None
     return None if own_code.changed(found) else digest(packed(found))

@@ -9,20 +9,9 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from emulator.lab.jobs import (
-    Learnt,
-    Opening,
-    State,
-    Trained,
-    combine,
-    evaluate,
-    personalise_stack,
-    request,
-    start,
-    train,
-    train_stack,
-)
+from emulator.lab.jobs import Opening, State, combine, evaluate, request, start
 from emulator.lab.scoring import Score, Scores
+from emulator.lab.training import Learnt, Trained, personalise_stack, train, train_stack
 from emulator.messages.store import Ref, Stored
 from network.wire.form import NotFinite, RefusedMessage
 

@@ -20,9 +20,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from emulator.conversation.device import Attendant
-from emulator.lab.jobs import Learnt, Opening, State, blocks, evaluate, personalise_stack, request
+from emulator.lab.jobs import Opening, State, blocks, evaluate, request
 from emulator.lab.lab import Lab, in_cycle
 from emulator.lab.scoring import Score, Scores
+from emulator.lab.training import Learnt, personalise_stack
 from emulator.messages.store import NOTHING, Ref
 from emulator.record.run import Run
 from emulator.worlds.interface import World

@@ -16,8 +16,9 @@ from emulator.conversation.server import After, Server
 from emulator.conversation.versions import AsyncServer
 from emulator.conversation.websocket import CLOSES, STRANGERS, Reception, WebEnd, WebLine
 from emulator.lab.faulty import Faulty
-from emulator.lab.jobs import message_limits, personalise_stack, request, start
+from emulator.lab.jobs import message_limits, request, start
 from emulator.lab.lab import Lab
+from emulator.lab.training import personalise_stack
 from emulator.messages.store import NOTHING
 from emulator.play.conduct import Conduct
 from emulator.play.rows import GoingOn, Progress

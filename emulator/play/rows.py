@@ -10,7 +10,8 @@ from typing import Any
 from algorithms.staleness import Stale
 from devices.device import UNKNOWN
 from emulator.conversation.underway import Play
-from emulator.lab.jobs import Learnt, State
+from emulator.lab.jobs import State
+from emulator.lab.training import Learnt
 from emulator.play.metrics import NAMES, Metrics
 from emulator.play.stage import Outcome, Row, Stage
 from emulator.record.call import Call

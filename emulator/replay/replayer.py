@@ -29,7 +29,8 @@ from emulator.conversation.server import Server
 from emulator.conversation.traffic import Flight, Traffic
 from emulator.conversation.underway import Play, RunFailed
 from emulator.conversation.versions import AsyncServer
-from emulator.lab.jobs import Opening, State, Trained, combine, request, start, train
+from emulator.lab.jobs import Opening, State, combine, request, start
+from emulator.lab.training import Trained, train
 from emulator.messages.files import Memory
 from emulator.messages.store import EMPTY, NOTHING, Ref, Stored
 from emulator.play.conduct import Conduct

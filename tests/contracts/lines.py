@@ -24,8 +24,8 @@ from emulator.conversation.processor import Bench
 from emulator.conversation.traffic import Traffic
 from emulator.conversation.trainings import Trainings
 from emulator.conversation.websocket import Reception, WebEnd, WebLine
-from emulator.lab.jobs import Trained
 from emulator.lab.links import LinksAtOffsets
+from emulator.lab.training import Trained
 from emulator.messages.files import Memory
 from emulator.messages.store import EMPTY, stored
 from emulator.record.record import Record, read_lines

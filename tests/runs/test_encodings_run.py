@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load_file
 
 from emulator.compute.executors import Inline, Processes
-from emulator.lab import jobs
+from emulator.lab import jobs, training
 from emulator.lab.build import lab_of
 from emulator.lab.seeds import seed as derive
 from emulator.messages.codec import ERROR, Outbox, decode, encode, unread
@@ -182,8 +182,8 @@ def lone(
     broadcast = jobs.start(lab, store, Run("fedavg", 1)).weights
     weights, memory, found = decode(store.get(broadcast))["weights"], EMPTY, []
     for round in range(rounds):
-        plain = jobs.train(lab, store, Run("fedavg", 1), "pi-4-0", round, broadcast, NOTHING, False)
-        lossy = jobs.train(lab, store, Run("lossy", 1), "pi-4-0", round, broadcast, memory.ref, False)
+        plain = training.train(lab, store, Run("fedavg", 1), "pi-4-0", round, broadcast, NOTHING, False)
+        lossy = training.train(lab, store, Run("lossy", 1), "pi-4-0", round, broadcast, memory.ref, False)
         true = flat(held(store, plain.upload)["weights"]) - flat(weights)
         error = held(store, lossy.kept_if_counted or EMPTY).get(ERROR, {})
         before = held(store, memory).get(ERROR, {})

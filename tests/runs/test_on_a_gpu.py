@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 from algorithms.aggregation import weighted_mean
 from algorithms.algorithm import Reply
 from algorithms.training import stack_graph
-from emulator.lab import jobs
+from emulator.lab import training
 from emulator.messages import flat
 from emulator.sessions.computing import Playing
 from emulator.sessions.one_scenario import play_scenario
@@ -71,7 +71,7 @@ def test_so_are_runs_of_two_processes_that_share_the_gpu(tmp_path):
 def test_so_are_those_that_had_to_make_room(tmp_path, monkeypatch):
     """Once, in the middle: uploads go to the CPU's memory, and graphs are recorded again."""
     one = played(tmp_path / "one", GPU)
-    true, calls = jobs._together, []
+    true, calls = training._together, []
 
     def full(*args):
         calls.append(args)
@@ -79,7 +79,7 @@ def test_so_are_those_that_had_to_make_room(tmp_path, monkeypatch):
             raise torch.OutOfMemoryError("full")
         return true(*args)
 
-    monkeypatch.setattr(jobs, "_together", full)
+    monkeypatch.setattr(training, "_together", full)
     assert digests(one) == digests(played(tmp_path / "other", GPU))
 
 

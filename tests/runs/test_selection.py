@@ -19,7 +19,7 @@ from emulator.audit.audit import Audit, audit
 from emulator.compute.executors import Inline
 from emulator.conversation.versions import AsyncServer
 from emulator.lab.build import lab_of
-from emulator.lab.jobs import train
+from emulator.lab.training import train
 from emulator.ledger.key import Keys
 from emulator.messages.store import EMPTY
 from emulator.play.conduct import Conduct

@@ -24,10 +24,11 @@ from emulator.forecast.plan import forecast_of
 from emulator.forecast.travel import Travel
 from emulator.lab.build import built, lab_of
 from emulator.lab.doubts import about_model
-from emulator.lab.jobs import combine, evaluate, message_limits, personalise_stack, request, start, train
+from emulator.lab.jobs import combine, evaluate, message_limits, request, start
 from emulator.lab.lab import Lab
 from emulator.lab.scoring import score
 from emulator.lab.seeds import seed
+from emulator.lab.training import personalise_stack, train
 from emulator.ledger.key import Keys
 from emulator.messages.codec import decode
 from emulator.messages.files import Memory

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from emulator.compute.origins import NoOrigin, Origins, loose, plain_args, read_args
-from emulator.lab.jobs import State, Trained, combine, start, train
+from emulator.lab.jobs import State, combine, start
+from emulator.lab.training import Trained, train
 from emulator.ledger.results import Job, refs
 from emulator.messages.store import EMPTY, NOTHING, Ref, Stored
 from emulator.record.run import Run

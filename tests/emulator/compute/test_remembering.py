@@ -14,8 +14,9 @@ import pytest
 
 from emulator.compute.executor import Executor
 from emulator.compute.remembering import Disagreed, Remembering
-from emulator.lab.jobs import State, Trained, combine, evaluate, export, start, train
+from emulator.lab.jobs import State, combine, evaluate, export, start
 from emulator.lab.scoring import Scores
+from emulator.lab.training import Trained, train
 from emulator.ledger.ledger import Ledger
 from emulator.ledger.results import Job, refs
 from emulator.messages.files import Files

@@ -13,7 +13,7 @@ import pytest
 
 from emulator.conversation.device import Attendant, Home
 from emulator.conversation.trainings import Trainings
-from emulator.lab.jobs import Trained
+from emulator.lab.training import Trained
 from emulator.messages.codec import ERROR
 from emulator.messages.store import EMPTY, Ref, Stored
 from emulator.record.call import AGAIN

@@ -12,7 +12,7 @@ from algorithms.fedavg import FedAvg
 from emulator.conversation.trainings import Trainings
 from emulator.lab.faulty import Faulty
 from emulator.lab.guarded import Guarded
-from emulator.lab.jobs import train, train_stack
+from emulator.lab.training import train, train_stack
 from emulator.messages.store import NOTHING, Ref
 from emulator.record.run import Run
 from emulator.worlds.interface import Ticket

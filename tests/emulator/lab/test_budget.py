@@ -13,8 +13,9 @@ from emulator.lab.budget import load_of, steps_of
 from emulator.lab.build import lab_of
 from emulator.lab.faulty import Faulty
 from emulator.lab.guarded import Guarded
-from emulator.lab.jobs import start, train
+from emulator.lab.jobs import start
 from emulator.lab.lab import Lab
+from emulator.lab.training import train
 from emulator.messages.codec import decode
 from emulator.messages.files import Memory
 from emulator.messages.store import NOTHING

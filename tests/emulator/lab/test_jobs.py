@@ -12,8 +12,9 @@ from algorithms.algorithm import Message, Party, Reply, Request
 from algorithms.fedavg import FedAvg
 from emulator.lab.build import lab_of
 from emulator.lab.guarded import Guarded
-from emulator.lab.jobs import State, _drifts_of, combine, request, start, train
+from emulator.lab.jobs import State, combine, request, start
 from emulator.lab.lab import Lab
+from emulator.lab.training import _drifts_of, train
 from emulator.messages.codec import decode
 from emulator.messages.files import Memory
 from emulator.messages.store import NOTHING

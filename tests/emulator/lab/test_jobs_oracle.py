@@ -10,9 +10,10 @@ from algorithms.algorithm import Party
 from algorithms.models import cross_entropy
 from emulator.lab.build import lab_of
 from emulator.lab.guarded import unguarded
-from emulator.lab.jobs import combine, request, start, train_stack
+from emulator.lab.jobs import combine, request, start
 from emulator.lab.lab import CPU
 from emulator.lab.seeds import seed
+from emulator.lab.training import train_stack
 from emulator.messages.codec import decode
 from emulator.messages.files import Memory
 from emulator.messages.store import NOTHING

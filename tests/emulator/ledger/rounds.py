@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from emulator.lab.jobs import Opening, State, Trained, combine, evaluate, personalise_stack, request, start, train
+from emulator.lab.jobs import Opening, State, combine, evaluate, request, start
 from emulator.lab.lab import Lab
+from emulator.lab.training import Trained, personalise_stack, train
 from emulator.ledger.key import Keys
 from emulator.messages.files import Memory
 from emulator.messages.store import NOTHING, Ref

@@ -14,8 +14,9 @@ from algorithms.fedavg import FedAvg
 from algorithms.networks import Network
 from devices.data.dataset import Dataset
 from emulator.lab.guarded import Guarded
-from emulator.lab.jobs import Opening, combine, evaluate, personalise_stack, request, start, train, train_stack
+from emulator.lab.jobs import Opening, combine, evaluate, request, start
 from emulator.lab.lab import Division, Lab
+from emulator.lab.training import personalise_stack, train, train_stack
 from emulator.ledger.key import Keys
 from emulator.messages.store import Ref, Stored
 from emulator.record.run import Run

@@ -15,9 +15,10 @@ from algorithms.fedavg import FedAvg
 from algorithms.fedcurv import FedCurv
 from algorithms.networks import Network
 from emulator.lab.guarded import Guarded
-from emulator.lab.jobs import evaluate, start, train
+from emulator.lab.jobs import evaluate, start
 from emulator.lab.lab import Division, Lab
 from emulator.lab.seeds import seed as derive
+from emulator.lab.training import train
 from emulator.ledger import key
 from emulator.ledger.key import Keys
 from emulator.record.run import Run

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from emulator.lab.build import lab_of
-from emulator.lab.jobs import evaluate, request, start, train
+from emulator.lab.jobs import evaluate, request, start
+from emulator.lab.training import train
 from emulator.ledger.key import Keys
 from emulator.messages.store import NOTHING, Ref
 from emulator.record.run import Run

@@ -9,21 +9,9 @@ import msgpack
 import numpy as np
 import pytest
 
-from emulator.lab.jobs import (
-    Learnt,
-    Opening,
-    Score,
-    Scores,
-    State,
-    Trained,
-    combine,
-    evaluate,
-    personalise_stack,
-    request,
-    start,
-    train,
-    train_stack,
-)
+from emulator.lab.jobs import Opening, State, combine, evaluate, request, start
+from emulator.lab.scoring import Score, Scores
+from emulator.lab.training import Learnt, Trained, personalise_stack, train, train_stack
 from emulator.ledger.results import FORMS, refs
 from emulator.messages.store import EMPTY, Ref, Stored
 from network.wire.form import NotFinite, RefusedMessage

@@ -14,7 +14,7 @@ from algorithms.keeptrace import keep_trace
 from algorithms.stack import train as in_a_stack
 from algorithms.training.augmenting import augmented
 from algorithms.training.tensors import tensors_of
-from emulator.lab import jobs
+from emulator.lab import jobs, training
 from emulator.lab.build import lab_of
 from emulator.ledger.key import Keys
 from emulator.messages.files import Memory
@@ -177,7 +177,7 @@ def keys(some):
     made = Keys(some, "numerics", {"": "", "fedavg": ""})
     device = some.names[0]
     return (
-        made.key(jobs.train, (run, device, 0, NOTHING, NOTHING, False)),
+        made.key(training.train, (run, device, 0, NOTHING, NOTHING, False)),
         made.key(jobs.evaluate, (run, NOTHING, "test", 0, 0)),
     )
 
@@ -197,7 +197,7 @@ def test_only_training_is_augmented():
         store = Memory()
         start = jobs.start(each, store, run)
         opening = jobs.request(each, store, run, 0, start.message, each.names)
-        trained = jobs.train(each, store, run, each.names[0], 0, opening.download.ref, NOTHING, False)
+        trained = training.train(each, store, run, each.names[0], 0, opening.download.ref, NOTHING, False)
         scores = jobs.evaluate(each, store, run, start.weights, "test", 0, 0)
         found.append((trained.upload.ref.digest, scores.loss.tolist()))
     assert found[0][0] != found[1][0]

@@ -14,7 +14,7 @@ from emulator.compute.executors import Inline
 from emulator.compute.gpu import threaded
 from emulator.compute.gpu.residents import Residents
 from emulator.compute.gpu.threaded import Threaded
-from emulator.lab import gpu, jobs
+from emulator.lab import gpu, jobs, training
 from emulator.lab.build import lab_of
 from emulator.lab.lab import Lab
 from emulator.messages import flat
@@ -57,7 +57,7 @@ def rounds(lab, inner, label, count=2):
         memory = dict.fromkeys(names, NOTHING)
         for round in range(count):
             down = inner.submit(jobs.request, run, round, state.message, names).result().download.ref
-            done = [inner.submit(jobs.train, run, name, round, down, memory[name], True).result() for name in names]
+            done = [inner.submit(training.train, run, name, round, down, memory[name], True).result() for name in names]
             replies = {name: (each.upload.ref, each.examples) for name, each in zip(names, done, strict=True)}
             state = inner.submit(jobs.combine, run, round, state.message, replies, down).result()
             memory = {n: (d.kept_if_counted or d.kept).ref for n, d in zip(names, done, strict=True)}
@@ -84,8 +84,8 @@ def test_where_several_processes_share_gpus_uploads_travel_under_the_same_names(
     down = jobs.request(there, store, RUN, 0, jobs.start(there, store, RUN).message, lab.names[:1]).download.ref
     residents = Residents([tmp_path])
     residents.put(*payload.trusted(store.get(down)).pieces)
-    one = jobs.train(there, store, RUN, lab.names[0], 0, down, NOTHING, False).upload
-    other = jobs.train(there, residents, RUN, lab.names[0], 0, down, NOTHING, False).upload
+    one = training.train(there, store, RUN, lab.names[0], 0, down, NOTHING, False).upload
+    other = training.train(there, residents, RUN, lab.names[0], 0, down, NOTHING, False).upload
     assert (one.ref, one.sizes) == (other.ref, other.sizes)
     assert bytes(store.get(one.ref)) == bytes(residents.get(other.ref))
 
@@ -107,7 +107,7 @@ def test_a_stack_is_shown_the_test_shards_at_once(lab, tmp_path, monkeypatch, ch
         folder.mkdir()
         store = Residents([folder])
         down = jobs.request(each, store, RUN, 0, jobs.start(each, store, RUN).message, names).download.ref
-        found.append(jobs.train_stack(each, store, RUN, 0, names, [down] * 3, [NOTHING] * 3, True))
+        found.append(training.train_stack(each, store, RUN, 0, names, [down] * 3, [NOTHING] * 3, True))
     for one, other in zip(*found, strict=True):
         assert len(one.learnt.personalised) == 1
         for wanted, hits in zip(one.learnt.personalised, other.learnt.personalised, strict=True):
