@@ -22,7 +22,7 @@ from emulator.compute.ready import be_ready
 from emulator.lab.build import lab_of
 from emulator.play.conduct import Conduct
 from emulator.play.run import run_virtual
-from emulator.record.record import read_lines
+from emulator.record.lines import read_lines
 from emulator.record.run import RUN, Run
 from scenarios.builders import own_code
 from scenarios.builders.reads import SEEN

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from emulator.record.record import replace_file
+from emulator.record.writing import replace_file
 from emulator.replay.conditions import Condition
 from emulator.replay.findings import ReplayResult
 

@@ -28,7 +28,8 @@ from emulator.audit.seal_laws import ends, of_run
 from emulator.audit.timeline import AuditedRound, Event, Stretch, Visit, losses
 from emulator.audit.whole_record import slack
 from emulator.record.call import version
-from emulator.record.record import FILES, read_lines
+from emulator.record.lines import read_lines
+from emulator.record.record import FILES
 from emulator.record.seal import read_seal
 
 CUT = "cut"  # kind of the bytes of transfers that were cut, in a row

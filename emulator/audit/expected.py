@@ -16,7 +16,7 @@ from algorithms.selection.past import Selection
 from devices.device import Device
 from emulator.record.call import turn
 from emulator.record.folders import REPLAY
-from emulator.record.record import read_lines
+from emulator.record.lines import read_lines
 from emulator.record.run import AlgorithmFacts, examples_of, read_run
 from emulator.record.work import Works
 from network.foreign_files import unique

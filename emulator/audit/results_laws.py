@@ -19,7 +19,7 @@ from emulator.record.call import turn
 from emulator.record.difference import ABSENT, Change, unlike
 from emulator.record.folders import REPLAY
 from emulator.record.host import FOLDERS
-from emulator.record.record import object_of, read_lines
+from emulator.record.lines import object_of, read_lines
 from emulator.record.run import Run, read_run
 from emulator.record.seal import OF_RESULTS, SEAL, broken, read_seal
 from emulator.results.caveats import Caveats, caveats

@@ -16,7 +16,7 @@ from rich.table import Table
 from emulator.commands.options import QUICKSTART, Format, FormatOption, scenario_of
 from emulator.terminal.errors import told_in_one_line
 from emulator.terminal.lines import busy
-from emulator.wording.plan_text import columns, filled, grid, printed
+from emulator.wording.layout import columns, filled, grid, printed
 from scenarios.builders import plugins
 from scenarios.load import BadScenario, shipped
 from scenarios.schema.scenario import Scenario

@@ -24,7 +24,7 @@ from emulator.results.units import counted
 from emulator.sessions.machine import processor
 from emulator.terminal.errors import told_in_one_line
 from emulator.terminal.lines import busy, say
-from emulator.wording.plan_text import columns, grid, printed
+from emulator.wording.layout import columns, grid, printed
 from scenarios.text.faults import BadScenario, did_you_mean
 
 SECONDS = 20.0  # of measuring

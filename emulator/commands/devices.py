@@ -15,7 +15,7 @@ from devices.profiles import NAMED, Said, Table, shipped
 from emulator.commands.options import Format, FormatOption
 from emulator.commands.scores import lines
 from emulator.terminal.errors import told_in_one_line
-from emulator.wording.plan_text import columns, filled, grid, printed
+from emulator.wording.layout import columns, filled, grid, printed
 from scenarios.builders import boards
 from scenarios.text.faults import BadScenario, did_you_mean
 

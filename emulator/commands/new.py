@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from emulator.record.record import replace_file
+from emulator.record.writing import replace_file
 from emulator.terminal.errors import BAD_INPUT, told_in_one_line
 
 SCHEMA = "scenario.schema.json"

@@ -15,12 +15,12 @@ from emulator.commands.help import Command
 from emulator.commands.options import Format, FormatOption
 from emulator.commands.scenarios import told
 from emulator.play.progress import about
-from emulator.record.record import replace_file
+from emulator.record.writing import replace_file
 from emulator.results.papers import AGREEMENTS
 from emulator.sessions.computing import RESULTS, SCENARIO, Playing
 from emulator.terminal.errors import BAD_INPUT, told_in_one_line
 from emulator.terminal.lines import busy, say
-from emulator.wording.plan_text import columns, filled
+from emulator.wording.layout import columns, filled
 
 
 class Papers(Commands):

@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
-from emulator.record.record import replace_file
 from emulator.record.seal import renew
+from emulator.record.writing import replace_file
 from emulator.report.comparison import MADE_BY
 from emulator.report.markdown import markdown
 from emulator.results.results import Results, read

@@ -10,7 +10,7 @@ import typer
 
 from emulator.commands.options import Format, FormatOption
 from emulator.results.units import counted
-from emulator.wording.plan_text import columns, filled
+from emulator.wording.layout import columns, filled
 from scenarios.schema.scenario import Scenario
 from scenarios.text import yaml_source
 

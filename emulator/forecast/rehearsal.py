@@ -34,7 +34,7 @@ from emulator.play.metrics import Schedule
 from emulator.play.run import run_virtual
 from emulator.play.stage import Row
 from emulator.record.events import Event, events_of
-from emulator.record.record import read_lines
+from emulator.record.lines import read_lines
 from emulator.record.run import Run
 from emulator.worlds.virtual import at_once
 from network.wire import payload

@@ -25,10 +25,10 @@ from emulator.play.conduct import Conduct
 from emulator.play.rows import Diary, GoingOn, Progress
 from emulator.play.stage import Outcome, Stage
 from emulator.pricing.costs import Costs
-from emulator.record.record import MODEL, Earlier, Record, replace_file
+from emulator.record.record import MODEL, Earlier, Record
 from emulator.record.run import Run
 from emulator.record.seal import seal_run
-from emulator.record.writing import PARTIAL, named
+from emulator.record.writing import PARTIAL, named, replace_file
 from emulator.worlds.interface import World
 from emulator.worlds.virtual import VirtualWorld
 

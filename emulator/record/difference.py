@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from emulator.record.folders import is_run, run_folders
-from emulator.record.record import object_of
+from emulator.record.lines import object_of
 from emulator.record.repeated import SUBJECT, subject
 
 LONG = 60  # characters of a shown value

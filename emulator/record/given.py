@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from emulator.record.record import replace_file
+from emulator.record.writing import replace_file
 from scenarios.text.yaml_source import YamlSource
 
 GIVEN, CHANGES = "given.yaml", "changes.json"

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from emulator.record.record import object_of, replace_file
+from emulator.record.lines import object_of
 from emulator.record.run import Run
+from emulator.record.writing import replace_file
 from scenarios.schema.scenario import Scenario
 
 HOST, FOLDERS = "host.json", "folders"

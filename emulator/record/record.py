@@ -26,15 +26,12 @@ training (algorithms/selection/past.py), written if the scenario's `selection` a
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from math import isfinite
 from pathlib import Path
 from typing import Any, BinaryIO, Concatenate, Literal, ParamSpec
-
-import orjson
 
 from algorithms.cohort import CohortRule
 from emulator.record.call import Call
@@ -56,47 +53,19 @@ from emulator.record.events import (
     Unsound,
     Way,
     WentOff,
-    event_of,
 )
+from emulator.record.lines import encode
 from emulator.record.repeated import BUFFER, Otherwise, RepeatedFile, known
 from emulator.record.run import RUN, AlgorithmFacts, Run, text_of
 from emulator.record.tally import Bill, Stint, Transfer, Trip
 from emulator.record.work import Duty, WorkLines
-from emulator.record.writing import replacing
-from network.foreign_files import unique
+from emulator.record.writing import replace_file
 
-Line = dict[str, Any]
 Values = ParamSpec("Values")  # values of an event, after its time
 MODEL = "final.safetensors"
 SECOND_NAMES = "second_names"  # in the model's metadata: JSON, each further name of a tensor -> its first name
 FILES = ("events.jsonl", "rounds.jsonl", "work.jsonl")
 Earlier = Literal["replaced", "compared", "cut"]  # how to treat an earlier record in the same folder
-
-_WHOLE = orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
-_checked = json.JSONEncoder(sort_keys=True, allow_nan=False, separators=(",", ":")).encode
-
-
-def encode(line: Mapping[str, Any]) -> bytes:
-    """Returns a line as JSON in UTF-8, with its newline: keys sorted, floats in the fewest digits that read back equal.
-
-    Raises ValueError for a number that is not finite.
-    """
-    try:
-        text = orjson.dumps(line, option=_WHOLE)
-    except TypeError:  # an integer of more than 64 bits, or numpy's float
-        return _checked(line).encode() + b"\n"
-    # orjson also writes null for a number that is not finite.  As many nulls as the line has None: there is none.
-    if b"null" in text and text.count(b"null") != [*line.values()].count(None) and not _finite(line):
-        _checked(line)
-    return text
-
-
-def _finite(value: Any) -> bool:
-    if isinstance(value, dict):
-        return all(map(_finite, value.values()))
-    if isinstance(value, (list, tuple)):
-        return all(map(_finite, value))
-    return not isinstance(value, float) or isfinite(value)
 
 
 class Record:
@@ -380,45 +349,3 @@ def _overrun(passed: float, charged: float) -> float:
     rounding."""
     late = passed - charged
     return late if late > 1e-6 * charged + 1e-9 else 0.0
-
-
-def read_lines(path: Path, repeated_keys: bool = True) -> Iterator[Line]:
-    """Yields the objects of a file of JSON lines.  A last line without a newline is ignored, because its writing was
-    interrupted.
-
-    Raises ValueError, naming file and line, for any other line that is not an object.  With `repeated_keys` false,
-    which is slower, it also raises it for an object that has a key twice.
-    """
-    with path.open("rb") as file:
-        for number, text in enumerate(file, 1):
-            if not text.endswith(b"\n"):
-                return
-            yield object_of(text, f"{path}:{number}", repeated_keys)
-
-
-def object_of(text: bytes, where: str, repeated_keys: bool = True) -> Line:
-    """Returns the JSON object in a text.  Raises ValueError, naming `where`, if the text holds anything else, and, with
-    `repeated_keys` false, for an object that has a key twice."""
-    try:
-        found = json.loads(text.decode(), object_pairs_hook=None if repeated_keys else unique)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{where} is not JSON: {error}") from None
-    if not isinstance(found, dict):
-        raise ValueError(f"{where} must hold a JSON object; it holds {type(found).__name__}")
-    return found
-
-
-def read_events(path: Path) -> Iterator[Event]:
-    """Yields the events in a file like events.jsonl.  Raises ValueError, naming file and line, for a line that no run
-    writes."""
-    for number, line in enumerate(read_lines(path), 1):
-        try:
-            yield event_of(line)
-        except ValueError:
-            raise ValueError(f"{path}:{number} is not as `fedlapse run` writes it") from None
-
-
-def replace_file(path: Path, data: str | bytes | memoryview) -> None:
-    """Replaces a file completely or not at all; writes text as UTF-8.  Raises OSError, with the file's name."""
-    with replacing(path) as file:
-        file.write(data.encode() if isinstance(data, str) else data)

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from emulator.record.given import CHANGES, GIVEN
-from emulator.record.record import FILES, MODEL, replace_file
+from emulator.record.record import FILES, MODEL
 from emulator.record.run import RUN
+from emulator.record.writing import replace_file
 
 SEAL, CODE = "seal.json", "code.json"
 OF_RUN = (RUN, *FILES, MODEL)

@@ -52,6 +52,12 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
             raise
 
 
+def replace_file(path: Path, data: str | bytes | memoryview) -> None:
+    """Replaces a file completely or not at all; writes text as UTF-8.  Raises OSError, with the file's name."""
+    with replacing(path) as file:
+        file.write(data.encode() if isinstance(data, str) else data)
+
+
 def why(error: OSError) -> str:
     """Returns the error in words, without the system's error number."""
     return PLAIN.get(error.errno or 0) or (error.strerror or str(error)).lower()

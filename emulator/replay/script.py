@@ -22,7 +22,8 @@ from emulator.record.events import (
     TransferStarted,
     event_of,
 )
-from emulator.record.record import FILES, Line, read_lines
+from emulator.record.lines import Line, read_lines
+from emulator.record.record import FILES
 from emulator.record.run import AlgorithmFacts, Run, examples_of, read_run
 from emulator.record.tally import Bill
 from emulator.record.targets import Target, reached

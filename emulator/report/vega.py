@@ -8,7 +8,7 @@ from functools import cache as once
 from importlib.metadata import version
 from pathlib import Path
 
-from emulator.record.record import replace_file
+from emulator.record.writing import replace_file
 from emulator.report import drawing
 from network.cache import cache
 from network.wire.payload import digest

@@ -13,8 +13,9 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from emulator.record.record import object_of, replace_file
+from emulator.record.lines import object_of
 from emulator.record.run import Run
+from emulator.record.writing import replace_file
 from emulator.results.summary import FINALS, Rows
 from scenarios.schema.scenario import Scenario
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from emulator.record.events import Event
 from emulator.record.folders import study_in
-from emulator.record.record import object_of, read_events, read_lines
+from emulator.record.lines import object_of, read_events, read_lines
 from emulator.record.run import Run
 from emulator.record.targets import Target
 from emulator.results.papers import beside

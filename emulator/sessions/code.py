@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from emulator.record.host import of_scenario
-from emulator.record.record import FILES, replace_file
+from emulator.record.record import FILES
 from emulator.record.repeated import Otherwise, known
 from emulator.record.seal import CODE
+from emulator.record.writing import replace_file
 from emulator.sessions.machine import processor
 from scenarios.builders.reads import EVERY, SEEN, sign
 from scenarios.builders.selections import named as selection_of

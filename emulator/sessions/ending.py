@@ -12,9 +12,9 @@ from typing import Any
 
 from emulator.compute.executor import Tally
 from emulator.play.stage import Outcome
-from emulator.record.record import MODEL, replace_file
+from emulator.record.record import MODEL
 from emulator.record.seal import SEAL, seal_results
-from emulator.record.writing import why
+from emulator.record.writing import replace_file, why
 from emulator.results.caveats import caveats
 from emulator.results.expectations import Judgement, judge
 from emulator.results.results import Results, read

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from emulator.play.progress import about
-from emulator.record.record import object_of, replace_file
+from emulator.record.lines import object_of
+from emulator.record.writing import replace_file
 from emulator.results.full_runs import FORECAST, GPU, FullRun, digest, finished, foreseen, pace, read, written
 from emulator.sessions.checking import planned
 from emulator.sessions.computing import Playing

@@ -14,8 +14,8 @@ from typing import Annotated, Any
 import typer
 
 from emulator.record.digest import digest
-from emulator.record.record import replace_file
 from emulator.record.seal import renew
+from emulator.record.writing import replace_file
 from emulator.replay.batch import Batch, Order
 from emulator.replay.conditions import Condition
 from emulator.replay.findings import ALL, ASSUMPTION, UNKNOWN, finding, goals

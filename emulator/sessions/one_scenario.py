@@ -23,8 +23,8 @@ from emulator.play.progress import Progress
 from emulator.play.watcher import Watcher
 from emulator.record.given import Given, keep
 from emulator.record.host import note, of_scenario
-from emulator.record.record import replace_file
 from emulator.record.seal import SEAL
+from emulator.record.writing import replace_file
 from emulator.replay.chance import chance
 from emulator.replay.holding import holding
 from emulator.replay.overtime import overtime

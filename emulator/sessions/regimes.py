@@ -13,8 +13,8 @@ from emulator.analysis.answer import Answer
 from emulator.compute.executor import Tally
 from emulator.lab.build import built
 from emulator.record.host import note
-from emulator.record.record import replace_file
 from emulator.record.removal import remove, written
+from emulator.record.writing import replace_file
 from emulator.sessions.computing import Playing
 from emulator.sessions.folder import alone, folder
 from emulator.sessions.studying import Studied, StudyCost, Studying, claim

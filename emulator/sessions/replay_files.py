@@ -10,8 +10,8 @@ from typing import Any
 
 from emulator.record.folders import REPLAY
 from emulator.record.host import Kinds, note, of_runs
-from emulator.record.record import replace_file
 from emulator.record.seal import seal_results
+from emulator.record.writing import replace_file
 from emulator.replay.batch import Batch
 from emulator.replay.conditions import Condition
 from emulator.replay.findings import ASSUMPTION, Finding, flips

@@ -22,11 +22,11 @@ from emulator.play.run import run_virtual
 from emulator.play.stage import Outcome, Row
 from emulator.play.watcher import Watcher, status_of
 from emulator.record.host import FOLDERS, of_scenario
-from emulator.record.record import Earlier, replace_file
+from emulator.record.record import Earlier
 from emulator.record.repeated import Otherwise
 from emulator.record.run import Run
 from emulator.record.seal import CODE
-from emulator.record.writing import told
+from emulator.record.writing import replace_file, told
 from emulator.results.results import targets
 from emulator.sessions.code import begin, code_text, or_go_on, why_otherwise
 from emulator.sessions.machine import machine

@@ -19,9 +19,9 @@ from emulator.analysis.stamps import KeptSettings
 from emulator.compute.executor import Tally
 from emulator.play.conduct import Conduct
 from emulator.record.host import Kinds, note
-from emulator.record.record import replace_file
 from emulator.record.removal import remove, written
 from emulator.record.targets import Target
+from emulator.record.writing import replace_file
 from emulator.results.comparison import OWN
 from emulator.results.observed import Observed, Runs
 from emulator.results.results import read

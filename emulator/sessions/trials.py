@@ -22,9 +22,9 @@ from emulator.play.conduct import Conduct
 from emulator.play.run import run_virtual
 from emulator.play.stage import Row
 from emulator.record.host import note, of_scenario
-from emulator.record.record import replace_file
 from emulator.record.run import Run
 from emulator.record.seal import SEAL, seal_results
+from emulator.record.writing import replace_file
 from emulator.results.results import results_of
 from emulator.sessions.compiling import compile_network
 from emulator.sessions.computing import Playing

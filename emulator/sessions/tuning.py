@@ -20,7 +20,7 @@ from emulator.compute.executor import Tally
 from emulator.forecast.plan import Forecast, forecast_of
 from emulator.play.progress import about
 from emulator.record.host import note
-from emulator.record.record import replace_file
+from emulator.record.writing import replace_file
 from emulator.replay.batch import Batch, Order, Source
 from emulator.replay.conditions import Condition
 from emulator.replay.findings import ReplayResult

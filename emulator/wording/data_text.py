@@ -8,7 +8,8 @@ from rich.markup import escape
 
 from emulator.lab.holdings import Holding, Holdings
 from emulator.results.units import counted
-from emulator.wording.plan_text import ROWS, columns, filled, grid, heat_map, printed
+from emulator.wording.heat_map import ROWS, heat_map
+from emulator.wording.layout import columns, filled, grid, printed
 
 
 def text(found: Holdings, kind: str) -> str:

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import io
-import math
-import shutil
-import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from rich import box
 from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.table import Table
@@ -19,6 +14,8 @@ from rich.table import Table
 from emulator.forecast.breakeven import FATES
 from emulator.forecast.mean_round import MeanRound
 from emulator.results.units import counted, duration, joined, of_bytes, of_energy, under
+from emulator.wording.heat_map import heat_map
+from emulator.wording.layout import columns, filled, grid, printed, short
 from emulator.wording.names import CALLED
 
 if TYPE_CHECKING:
@@ -26,9 +23,6 @@ if TYPE_CHECKING:
     from emulator.forecast.groups import FleetGroup, Span
     from emulator.forecast.plan import Course, Forecast
     from emulator.forecast.shared import FilledLink
-
-SHADES = " ░▒▓█"
-ROWS = 20  # devices in the heat-map
 
 
 def text(plan: Forecast) -> str:
@@ -47,42 +41,6 @@ def text(plan: Forecast) -> str:
         heat_map(plan.labels, width, plan.devices),
     ]
     return printed(parts, width)
-
-
-def columns() -> int:
-    """Returns the terminal's width in columns, but at least 80 and at most 140; 140 without a terminal."""
-    return max(80, min(140, shutil.get_terminal_size((140, 24)).columns))
-
-
-def printed(parts: Iterable[RenderableType], width: int) -> str:
-    """Returns tables and plain texts, one below the other, as one text without colours."""
-    page = io.StringIO()
-    console = Console(file=page, width=width, highlight=False, markup=False)
-    for part in parts:
-        if isinstance(part, Table) and part.title:  # rich would wrap the title at the table's width
-            console.print(filled(str(part.title), width))
-            part.title = None
-        console.print(part, soft_wrap=isinstance(part, str))
-        console.print()
-    return "\n".join(line.rstrip() for line in page.getvalue().rstrip().splitlines())
-
-
-def grid(title: str, *texts: str, numbers: Sequence[str] = ()) -> Table:
-    """Returns an empty table without a frame.  Its columns: first `texts`, aligned left, then `numbers`, aligned
-    right."""
-    table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
-    for number, heading in enumerate(texts):
-        table.add_column(escape(heading), no_wrap=not number)
-    for heading in numbers:
-        table.add_column(escape(heading), justify="right")
-    return table
-
-
-def filled(line: str, width: int, indent: str = "") -> str:
-    """Returns a line wrapped at this width in characters; a number and its % stay on one line."""
-    inner = indent + "  " * bool(indent)
-    kept = line.replace(" %", "\N{NO-BREAK SPACE}%")
-    return textwrap.fill(kept, width, initial_indent=indent, subsequent_indent=inner).replace("\N{NO-BREAK SPACE}", " ")
 
 
 def _deadline(plan: Forecast, width: int) -> Iterator[str]:
@@ -402,60 +360,8 @@ def _keeps(effort: Effort) -> str:
     return f"{said}; at any speed-up, each message takes a few ms more"
 
 
-def heat_map(labels: Mapping[str, Sequence[int]], width: int, devices: int = 0) -> str:
-    """Returns a heat-map of training examples as text: a row per device, a column per class, darker for more examples.
-
-    `labels`: by device, its number of examples of each class.  `width`: in characters.  `devices`: the size of the
-    fleet, if `labels` has only a part of it.
-    """
-    names = list(labels)
-    step = max(1.0, len(names) / ROWS)
-    shown = [names[int(k * step)] for k in range(min(ROWS, len(names)))]
-    longest, classes = max(map(len, shown)), len(labels[names[0]])
-    room = width - longest - 14
-    wide = 2 if 2 * classes <= room else 1
-    most = max(max(counts) for counts in labels.values())
-    lines = [f"Training examples by class ({_legend(most)})"]
-    digits = "".join(str(k % 10) * wide for k in range(min(classes, room)))
-    lines.append(f"  {'':{longest}}  {digits}  examples")
-    for name in shown:
-        cells = "".join(_shade(count, most) * wide for count in labels[name][:room])
-        lines.append(f"  {name:{longest}}  {cells}  {sum(labels[name]):>8}")
-    return "\n".join([*lines, *_left_out(max(devices, len(names)) - len(shown), classes - room)])
-
-
-def _shade(count: int, most: int) -> str:
-    return SHADES[math.ceil((len(SHADES) - 1) * count / most)] if most else " "
-
-
-def _legend(most: int) -> str:
-    """Returns the legend of a heat-map: for each shade in use, the largest number of examples that it stands for.
-
-    `most`: the largest number in the heat-map.
-    """
-    largest = [math.floor(most * k / 4) for k in range(len(SHADES))]
-    return ", ".join(f"{SHADES[k]} up to {largest[k]}" for k in range(1, len(SHADES)) if largest[k] > largest[k - 1])
-
-
-def _left_out(devices: int, classes: int) -> Iterator[str]:
-    if devices > 0:
-        yield f"  and {counted(devices, 'more device')}, between these"
-    if classes > 0:
-        yield f"  and {classes} more class{'es' * (classes > 1)}"
-
-
 def _span(span: Span, unit: float = 1.0) -> str:
     """Returns a range in multiples of `unit`, such as `0.22 to 0.35`; one value, such as `3.2`, if both ends would look
     alike."""
     low, high = (short(value / unit, 2) for value in (span.low, span.high))
     return short(span.low / unit) if span.low == span.high else low if low == high else f"{low} to {high}"
-
-
-def short(value: float, digits: int = 3) -> str:
-    """Returns the value with this number of significant digits.
-
-    Values below a million have all digits before the point, values below 0.001 only one significant digit.
-    """
-    if 10 ** (digits - 1) <= abs(float(f"{value:.{digits}g}")) < 1e6:
-        return f"{value:.0f}"
-    return f"{value:.{digits}g}" if abs(value) >= 0.001 or not value else f"{value:.1g}"

@@ -16,7 +16,7 @@ from emulator.results.summary import FEW
 from emulator.results.table import Table
 from emulator.results.units import counted
 from emulator.wording import tables
-from emulator.wording.plan_text import columns, filled
+from emulator.wording.layout import columns, filled
 from scenarios.schema.scenario import Scenario
 
 WIDE = 120  # columns that the full table needs

@@ -28,7 +28,8 @@ from emulator.lab.links import LinksAtOffsets
 from emulator.lab.training import Trained
 from emulator.messages.files import Memory
 from emulator.messages.store import EMPTY, stored
-from emulator.record.record import Record, read_lines
+from emulator.record.lines import read_lines
+from emulator.record.record import Record
 from emulator.record.run import Run
 from emulator.record.tally import Bill
 from emulator.worlds.interface import CallingEnd, Lost, Parcel

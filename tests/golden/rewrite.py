@@ -8,7 +8,7 @@ from emulator.compute.executors import Inline
 from emulator.lab.build import lab_of
 from emulator.play.conduct import Conduct
 from emulator.play.run import run_virtual
-from emulator.record.record import encode, read_lines
+from emulator.record.lines import encode, read_lines
 from emulator.record.run import Run
 from scenarios.load import build
 from tests.conftest import SMALL, merged

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from emulator.record.record import encode
+from emulator.record.lines import encode
 from tests.golden.scenarios import GOLDEN
 from tests.golden.timeline import without_digests
 

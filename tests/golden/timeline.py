@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from emulator.record.record import Line
+from emulator.record.lines import Line
 
 
 def without_digests(lines: Iterable[Line]) -> Iterator[Line]:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from emulator.record.folders import run_folders
-from emulator.record.record import FILES, read_lines
+from emulator.record.lines import read_lines
+from emulator.record.record import FILES
 from scenarios.load import build, dump
 from tests.conftest import SMALL, audit_run, digests, merged
 from tests.runs.nets import DENSE

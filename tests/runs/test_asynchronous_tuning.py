@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from emulator.record.folders import run_folders
-from emulator.record.record import read_lines
+from emulator.record.lines import read_lines
 from scenarios.load import build, dump
 from tests.conftest import FAST, audit_run
 from tests.runs.test_study import STUDY, followed, rows

@@ -14,7 +14,7 @@ from emulator.conversation.versions import AsyncServer
 from emulator.lab.build import lab_of
 from emulator.play.conduct import Conduct
 from emulator.play.over_sockets import run_sockets
-from emulator.record.record import read_lines
+from emulator.record.lines import read_lines
 from emulator.record.run import Run
 from scenarios.load import build, dump
 from tests.conftest import SMALL, audit_run, merged

@@ -7,7 +7,7 @@ messages are there when it has carried both.
 
 import pytest
 
-from emulator.record.record import read_lines
+from emulator.record.lines import read_lines
 from emulator.replay.conditions import Condition
 from emulator.replay.replayer import Replayer
 from emulator.replay.script import read_script

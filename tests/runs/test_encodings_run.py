@@ -24,7 +24,7 @@ from emulator.messages.store import EMPTY, NOTHING, Store, Stored
 from emulator.play.conduct import Conduct
 from emulator.play.over_sockets import run_sockets
 from emulator.play.run import run_virtual
-from emulator.record.record import read_lines
+from emulator.record.lines import read_lines
 from emulator.record.run import Run
 from scenarios.load import build
 from tests.all_of import all_of

@@ -15,7 +15,7 @@ from emulator.lab.seeds import share
 from emulator.play.conduct import Conduct
 from emulator.play.over_sockets import run_sockets
 from emulator.play.run import run_virtual
-from emulator.record.record import read_lines
+from emulator.record.lines import read_lines
 from emulator.record.run import Run
 from emulator.replay.replayer import Replayer
 from emulator.replay.script import read_script

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from emulator.record.call import Call
-from emulator.record.record import FILES, read_lines
+from emulator.record.lines import read_lines
+from emulator.record.record import FILES
 from emulator.record.run import AlgorithmFacts, Run
 from emulator.record.seal import seal_results
 from emulator.record.tally import Bill

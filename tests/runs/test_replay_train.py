@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from emulator.ledger.ledger import Ledger
-from emulator.record.record import FILES, MODEL, read_lines
+from emulator.record.lines import read_lines
+from emulator.record.record import FILES, MODEL
 from emulator.record.run import RUN
 from emulator.record.seal import SEAL
 from emulator.sessions.computing import Playing

@@ -25,7 +25,8 @@ from emulator.messages.store import EMPTY
 from emulator.play.conduct import Conduct
 from emulator.play.over_sockets import run_sockets
 from emulator.play.run import run_virtual
-from emulator.record.record import FILES, encode
+from emulator.record.lines import encode
+from emulator.record.record import FILES
 from emulator.record.run import Run
 from emulator.replay.conditions import Condition
 from emulator.replay.replayer import Replayed, Replayer

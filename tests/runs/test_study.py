@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from emulator.__main__ import app
 from emulator.analysis.cells import at_point
-from emulator.record.record import read_lines
+from emulator.record.lines import read_lines
 from emulator.record.targets import Target
 from emulator.replay.batch import Batch, Order, Source
 from emulator.results.results import read
@@ -166,7 +166,7 @@ WRITTEN = ("study.md",)  # it kills itself once it has written this file
 KILLS_ITSELF = """
 import os, signal, sys
 from emulator.sessions import studying
-from emulator.record.record import replace_file
+from emulator.record.writing import replace_file
 
 last = sys.argv.pop(1)
 

@@ -26,7 +26,7 @@ from emulator.commands.trace.files import (
 )
 from emulator.commands.trace.transfer import text, transfers
 from emulator.terminal.errors import BAD_INPUT, one_line, told_in_one_line
-from emulator.wording.plan_text import columns, filled, grid, printed
+from emulator.wording.layout import columns, filled, grid, printed
 from network.foreign_files import BadFile
 from network.links.synth import MBIT, named, presets
 from network.links.synth import synth as drawn

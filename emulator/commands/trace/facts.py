@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from emulator.results.units import duration
-from emulator.wording.plan_text import columns, filled, grid, printed
+from emulator.wording.layout import columns, filled, grid, printed
 from network.links.trace import Floats, Trace
 
 MBIT = 1e6 / 8  # bytes

@@ -8,7 +8,7 @@ from typing import cast
 
 import typer
 
-from emulator.record.record import replace_file
+from emulator.record.writing import replace_file
 from emulator.terminal.reading import told_while_read
 from network.links.trace import Direction, Trace
 from network.traces import columns, mahimahi

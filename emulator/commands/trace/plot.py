@@ -11,7 +11,7 @@ import numpy as np
 
 from emulator.commands.trace.facts import MBIT, TraceFacts, between
 from emulator.commands.trace.transfer import Transfers
-from emulator.record.record import replace_file
+from emulator.record.writing import replace_file
 from emulator.report import drawing
 from emulator.report.figure import table
 from emulator.report.palette import COLOURS

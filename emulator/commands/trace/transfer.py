@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from emulator.results import units
-from emulator.wording.plan_text import columns, filled, grid, printed
+from emulator.wording.layout import columns, filled, grid, printed
 from network.links.tcp import Tcp, Way, passage
 from network.links.trace import Trace
 

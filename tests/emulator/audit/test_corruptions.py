@@ -21,7 +21,8 @@ from emulator.audit.audit import Audit, audit
 from emulator.audit.format import EVENTS
 from emulator.audit.results_laws import audit_results
 from emulator.record.folders import run_folders
-from emulator.record.record import FILES, MODEL, encode
+from emulator.record.lines import encode
+from emulator.record.record import FILES, MODEL
 from emulator.record.seal import SEAL, damage, seal_results, seal_run
 from emulator.results.results import read
 from emulator.wording.conclusion import summed_up

@@ -10,7 +10,7 @@ import pytest
 
 from emulator.audit.audit import Audit
 from emulator.audit.results_laws import audit_results
-from emulator.record.record import encode
+from emulator.record.lines import encode
 from tests.emulator.audit.straggling import Body, declare, line
 
 OWN = "nowhere.mine:Mine"

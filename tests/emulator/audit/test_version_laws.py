@@ -12,7 +12,7 @@ import pytest
 
 from emulator.audit.audit import audit
 from emulator.record.call import AGAIN
-from emulator.record.record import encode
+from emulator.record.lines import encode
 from scenarios.load import build, dump
 from tests.all_of import all_of
 from tests.conftest import SMALL, Played

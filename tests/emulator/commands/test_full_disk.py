@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from emulator.record.record import read_lines
+from emulator.record.lines import read_lines
 from emulator.replay.script import read_script
 from tests.all_of import all_of
 from tests.conftest import digests

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from emulator.compute.executors import Inline
-from emulator.record.record import read_lines
+from emulator.record.lines import read_lines
 from emulator.terminal.stopping import Stopped, code_of
 from emulator.worlds.virtual import VirtualWorld
 from tests.conftest import audit_run

@@ -15,7 +15,7 @@ from algorithms.fedavg import FedAvg
 from emulator.audit.audit import audit
 from emulator.conversation.rounds import Round, RoundRules
 from emulator.record.call import Call
-from emulator.record.record import encode
+from emulator.record.lines import encode
 from tests.all_of import all_of
 
 RULES = RoundRules(max=10, needed=2, ask=2, max_staleness=3)

@@ -9,7 +9,8 @@ from typing import Any
 
 from emulator.conversation.traffic import Traffic
 from emulator.lab.links import LinksAtOffsets
-from emulator.record.record import Record, read_lines
+from emulator.record.lines import read_lines
+from emulator.record.record import Record
 from emulator.worlds.virtual import VirtualWorld
 from network.links.link import Link
 from network.sharing.flow import Topology

@@ -18,7 +18,8 @@ from emulator.lab.jobs import message_sizes
 from emulator.lab.links import DRAWS
 from emulator.record.events import ComputeStarted, ServerStarted
 from emulator.record.run import Run
-from emulator.wording.plan_text import _span, heat_map, text
+from emulator.wording.heat_map import heat_map
+from emulator.wording.plan_text import _span, text
 from scenarios.load import build, load
 from scenarios.text.faults import BadScenario
 from tests.conftest import FAST, SMALL, merged

@@ -14,7 +14,7 @@ from emulator.lab.build import lab_of
 from emulator.play.conduct import Conduct
 from emulator.play.metrics import NAMES
 from emulator.play.run import run_virtual
-from emulator.record.record import read_lines
+from emulator.record.lines import read_lines
 from emulator.record.run import Run
 from scenarios.load import build
 from tests.conftest import SMALL, merged

@@ -20,7 +20,7 @@ from emulator.messages.codec import decode
 from emulator.messages.files import Memory
 from emulator.messages.store import NOTHING
 from emulator.pricing.costs import Costs
-from emulator.record.record import read_lines
+from emulator.record.lines import read_lines
 from emulator.record.run import Run
 from scenarios.load import build
 from tests.conftest import SMALL, audit_run, merged, results

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from emulator.commands.diff import diff
 from emulator.record.difference import ABSENT, Change, FirstDifference, changes, difference, first_difference
-from emulator.record.record import encode
+from emulator.record.lines import encode
 from emulator.record.seal import seal_results, seal_run
 
 app = typer.Typer()

@@ -9,7 +9,7 @@ import pytest
 
 from emulator.audit.format import BILL, COMMON, EVENTS, FRAMED, MAY_HAVE
 from emulator.record.events import CLASSES, event_of
-from emulator.record.record import read_lines
+from emulator.record.lines import read_lines
 
 GOLDEN = sorted((Path(__file__).parents[2] / "golden").glob("*.jsonl"))
 

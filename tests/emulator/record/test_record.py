@@ -16,8 +16,10 @@ from hypothesis import strategies as st
 
 from emulator.record.call import Call
 from emulator.record.folders import run_folders
-from emulator.record.record import FILES, Record, encode, read_lines, replace_file
+from emulator.record.lines import encode, read_lines
+from emulator.record.record import FILES, Record
 from emulator.record.tally import Bill, bytes_by_kind
+from emulator.record.writing import replace_file
 
 few = settings(max_examples=25, deadline=None, derandomize=True)
 A = Call("a", 0)

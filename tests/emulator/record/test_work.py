@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from devices.device import POSITION, Device, Profile
 from emulator.record.call import Call
-from emulator.record.record import Record, encode, read_lines
+from emulator.record.lines import encode, read_lines
+from emulator.record.record import Record
 from emulator.record.tally import Bill
 from emulator.record.work import Duty, Piece, WorkLines, Works
 

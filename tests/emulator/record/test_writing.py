@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from emulator.analysis.stamps import KeptSettings
-from emulator.record.record import replace_file
-from emulator.record.writing import replacing
+from emulator.record.writing import replace_file, replacing
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from emulator.commands.replay.text import _assumed, _guessed, _turned
 from emulator.conversation.rounds import Round, RoundRules
 from emulator.record.call import Call
 from emulator.record.events import ServerEnded
-from emulator.record.record import read_events
+from emulator.record.lines import read_events
 from emulator.record.run import RUN, AlgorithmFacts, Run, text_of
 from emulator.record.tally import Bill
 from emulator.record.targets import Target
