@@ -44,8 +44,9 @@ READ = """\
   together over all regimes and links. All points of a regime replay the same runs, so they are not independent
   evidence.
 - **Placebo.** An algorithm whose importance means nothing, for example because its values are shuffled. If it does as
-  well as the original, importance is not what helps. If the penalty has no effect, a placebo shows nothing either.
-  Placebos are compared on the study's own links only.
+  well as the original, importance is not what helps. If it is slower, importance helps only if it also takes more
+  rounds, because it has settings of its own, and with more epochs each round takes longer. If the penalty has no
+  effect, a placebo shows nothing either. Placebos are compared on the study's own links only.
 - **Null (without penalty).** An algorithm whose penalty is 0. It must learn exactly what the baseline learns; if it
   does not, the study is invalid.
 - **Leverage.** How far the penalty can hold back a weight in one round: 2 x learning rate x steps x strength x

@@ -126,14 +126,14 @@ def _ratio(each: Comparison) -> str:
 
 def _importance(answer: Answer) -> Iterator[str]:
     """Yields a line that compares algorithms with their placebos, whose importance means nothing: importance helps if
-    every placebo takes significantly longer."""
+    every placebo takes significantly longer, and more rounds."""
     imitated: dict[str, list[Comparison]] = {}
     for placebo, original in protocol_of(answer.scenario).placebos.items():
         found = answer.compared(placebo, original, answer.main)
         imitated.setdefault(original, []).extend([found] if found and found.contrast else [])
     groups: dict[tuple[str, str], list[str]] = {}
     for original, known in imitated.items():
-        groups.setdefault(_of_placebos(original, known), []).append(original)
+        groups.setdefault(_of_placebos(answer, original, known), []).append(original)
     said = [f"importance {helps} {joined(names)}, {why}" for (helps, why), names in groups.items()]
     if told := [f"{each.label} {_ratio(each)}" for known in imitated.values() for each in known]:
         said.append(f"the placebos' times, as multiples of the originals': {joined(told)}")
@@ -142,18 +142,28 @@ def _importance(answer: Answer) -> Iterator[str]:
         yield f"{text[0].upper()}{text[1:]}."
 
 
-def _of_placebos(original: str, known: Sequence[Comparison]) -> tuple[str, str]:
+def _of_placebos(answer: Answer, original: str, known: Sequence[Comparison]) -> tuple[str, str]:
     """Returns two phrases: if importance helps an algorithm, and the reason.
 
-    `original`: the algorithm.  `known`: comparisons of its placebos with it.
+    `original`: the algorithm.  `known`: comparisons of its placebos with it.  A placebo has settings of its own, for
+    example more epochs, so that its rounds may take longer; that says nothing of importance.
     """
     if not known:
         return "has an unknown effect on", "because no time of a placebo is known"
     if any(each.faster == each.label for each in known):
         return "does not help", "because a placebo is faster"
-    if all(each.faster == original for each in known):
+    if not all(each.faster == original for each in known):
+        return "has no significant effect on", "because not every placebo is significantly slower"
+    if all(_more_rounds(answer, each) for each in known):
         return "helps", "because every placebo is significantly slower"
-    return "has no significant effect on", "because not every placebo is significantly slower"
+    return "is not shown to help", "because every placebo is significantly slower, but not every one takes more rounds"
+
+
+def _more_rounds(answer: Answer, pair: Comparison) -> bool:
+    """Returns False if the first algorithm of a pair may take as many rounds as the second, or fewer."""
+    at = (pair.label, pair.base, pair.target)
+    why = next((each for each in answer.whys if (each.label, each.base, each.target) == at), None)
+    return why is None or why.split is None or why.split.rounds.low > 1
 
 
 def _on_map(answer: Answer) -> Iterator[str]:

@@ -2,6 +2,7 @@
 docs/studies, whose ratios follow from the seconds of the runs."""
 
 import csv
+import json
 import re
 from functools import cache
 from itertools import groupby
@@ -207,6 +208,57 @@ def test_each_regime_tells_ratios_and_means_of_its_tables(study, regime):
         assert told(text, known) == []
     short = (made.KEPT / study / regime / "short.txt").read_text(encoding="utf-8")
     assert [said for said in MEAN.findall(short) if not any(rounds_to(said, mean) for mean in means)] == []
+
+
+@each_regime
+def test_importance_helps_where_placebos_take_longer_and_more_rounds(study, regime):
+    """As the tables have it: significantly longer, and an interval of rounds above 1."""
+    (line,) = re.findall(r"^- (Importance .*)$", (made.KEPT / study / regime / "short.txt").read_text("utf-8"), re.M)
+    told = {
+        name: verb
+        for verb, names in re.findall(
+            r"mportance (helps|is not shown to help|has no \w+ effect on) (.*?), because", line
+        )
+        for name in re.split(", | and ", names)
+    }
+    main = json.loads((made.KEPT / study / regime / "study.json").read_text(encoding="utf-8"))["main"]
+    pairs = {name: (f"{name}-shuffled", name, main) for name in ("fedcl", "fedcurv", "agents")}
+    at = lambda row: (row["algorithm"], row["base"], row["target"])  # noqa: E731
+    slower = {
+        at(row) for row in rows(study, regime, "comparisons") if row["decided"] == "yes" and float(row["low"]) > 1
+    }
+    more = {at(row) for row in rows(study, regime, "reasons") if float(row["rounds ratio low"] or 0) > 1}
+    assert told == {
+        name: "has no significant effect on"
+        if pair not in slower
+        else "helps"
+        if pair in more
+        else "is not shown to help"
+        for name, pair in pairs.items()
+    }
+
+
+def test_what_is_counted_by_hand_is_in_the_tables():
+    text = " ".join(by_hand(STUDY).split())
+    won = {
+        question: [row["winner"] for row in made.rows(made.KEPT / "digits" / "pays.csv") if row["question"] == question]
+        for question in ("fedcl or fedavg", "fedcurv or fedavg", "agents or fedavg")
+    }
+    of = won["fedcurv or fedavg"]
+    assert f"FedAvg is faster on {of.count('fedavg')} of {len(of)} points of the map, FedCurv on none." in text
+    assert of.count("fedcurv") == won["fedcl or fedavg"].count("fedcl") == 0
+    assert f"which all {won['fedcl or fedavg'].count('fedavg')} points for FedAvg on the map rest on" in text
+    paces = {
+        (row["algorithm"], regime): float(row["seconds a round"])
+        for regime in made.regimes("digits")
+        for row in rows("digits", regime, "regimes")
+        if row["base"] == "fedavg" and row["seconds a round"]
+    }
+    fedcl = {regime: 100 * (pace - 1) for (label, regime), pace in paces.items() if label == "fedcl"}
+    dense = max(longer for regime, longer in fedcl.items() if not regime.endswith("-cnn"))
+    assert f"each is up to {dense:.0f} % longer ({max(fedcl.values()):.0f} % with a CNN)" in text
+    fedcurv = [pace for (label, _), pace in paces.items() if label == "fedcurv"]
+    assert f"its rounds are {min(fedcurv):.1f} to {max(fedcurv):.1f} times as long" in text
 
 
 def test_what_is_written_by_hand_tells_ratios_of_the_tables():
