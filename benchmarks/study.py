@@ -1,6 +1,6 @@
 """The studies of when importance pays: plays them, keeps what they found in docs/studies, and writes their pages.
 
-    python -m benchmarks.study --out runs/digits --write     ten regimes, hours; the same command goes on
+    python -m benchmarks.study --out runs/digits --write     twelve regimes, hours; the same command goes on
     python -m benchmarks.study mnist --out runs/mnist --write
     python -m benchmarks.study --regime one-label --write    one regime; the others keep what was found before
     python -m benchmarks.study none --write                  plays nothing: the pages anew from docs/studies
@@ -102,8 +102,10 @@ def keep(name: str, folder: Path) -> None:
         for each in ("protocol.yaml", "study.json", "tuning/tuned.yaml"):
             shutil.copy(source / each, there)
         (there / "short.txt").write_text(sections[regime], encoding="utf-8")
-        said = re.sub(r"^(!\[|<sub>).*\n", "", (source / "study.md").read_text(encoding="utf-8"), flags=re.M)
+        said = (source / "study.md").read_text(encoding="utf-8")
+        said = re.sub(r"^!\[.*\n\n<sub>.*\n", "", said, flags=re.M)  # figures, with their captions
         said = re.sub(r"^## (How to read this|Files)\n.*?(?=^## |\Z)", "", said, flags=re.M | re.S)
+        said = re.sub(r"\n{3,}", "\n\n", said).rstrip() + "\n"
         (there / "whole.txt").write_text(said, encoding="utf-8")
         for table in ("pays", "regimes"):
             path = folder / "tables" / f"{table}.csv"
