@@ -223,7 +223,6 @@ def test_importance_helps_where_placebos_take_longer_and_more_rounds(study, regi
     }
     main = json.loads((made.KEPT / study / regime / "study.json").read_text(encoding="utf-8"))["main"]
     pairs = {name: (f"{name}-shuffled", name, main) for name in ("fedcl", "fedcurv", "agents")}
-    at = lambda row: (row["algorithm"], row["base"], row["target"])  # noqa: E731
     slower = {
         at(row) for row in rows(study, regime, "comparisons") if row["decided"] == "yes" and float(row["low"]) > 1
     }
@@ -259,6 +258,31 @@ def test_what_is_counted_by_hand_is_in_the_tables():
     assert f"each is up to {dense:.0f} % longer ({max(fedcl.values()):.0f} % with a CNN)" in text
     fedcurv = [pace for (label, _), pace in paces.items() if label == "fedcurv"]
     assert f"its rounds are {min(fedcurv):.1f} to {max(fedcurv):.1f} times as long" in text
+    first = [taken(regime) for regime in made.regimes("digits") if not regime.endswith("-late")]
+    assert f"takes FedAvg {min(first):.0f} to {max(first):.0f} rounds on average" in text
+    late = [
+        next(float(row["ratio"]) for row in rows("digits", "two-labels-late", table) if at(row) == LATE)
+        for table in ("comparisons", "unseen")
+    ]
+    assert f"took {late[0]:.2f} times FedAvg's seconds, and takes {late[1]:.2f} times as long" in text
+
+
+LATE = ("agents", "fedavg", "accuracy 0.9421 held 3")
+
+
+def at(row):
+    return row["algorithm"], row["base"], row["target"]
+
+
+def taken(regime):
+    """FedAvg's mean rounds to the main target: its seconds over those of a round."""
+    main = json.loads((made.KEPT / "digits" / regime / "study.json").read_text(encoding="utf-8"))["main"]
+    (pace,) = (
+        float(row["amount per round"])
+        for row in rows("digits", regime, "rounds")
+        if (row["algorithm"], row["what"]) == ("fedavg", "all")
+    )
+    return fmean(run.time for run in runs("digits", regime)[main, "fedavg"].values()) / pace
 
 
 def test_what_is_written_by_hand_tells_ratios_of_the_tables():

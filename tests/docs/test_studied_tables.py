@@ -140,6 +140,21 @@ def test_places_on_the_map_are_counted(study, regime):
 
 
 @each_regime
+def test_the_map_over_regimes_has_the_seconds_of_each_regime(study, regime):
+    """Where all seeds reached the target, a ratio is that of the two means."""
+    pays = {(row["question"], row["up_mbit_s"]): row for row in rows(study, regime, "pays")}
+    for question in {question for question, _ in pays}:
+        pair = question.split(" or ")
+        for row in rows(study, regime, f"map-{'-'.join(pair)}" if len(pair) == 2 else "map"):
+            found = pays[question, row["up_mbit_s"]]
+            same = ("first", "second", "ratio", "low", "high")
+            assert [row[key] for key in same] == [found[key] for key in same]
+            if row["first reached"] == row["second reached"] == row["of"]:
+                ratio = float(row[f"{row['second']} s"]) / float(row[f"{row['first']} s"])
+                assert abs(float(row["ratio"]) / ratio - 1) < 1e-9, row
+
+
+@each_regime
 def test_nulls_are_counted(study, regime):
     rounds = Counter()
     for row in rows(study, regime, "nulls"):
