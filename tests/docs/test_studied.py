@@ -125,6 +125,16 @@ def test_the_map_is_adjusted_over_all_regimes(study):
             assert row["winner"] == (row["first"] if adjusted[place] < 0.05 else "undecided")
 
 
+@pytest.mark.parametrize("study", sorted({study for study, _ in KEPT}))
+def test_tables_over_all_regimes_have_the_rows_of_each(study):
+    again = "winner", "adjusted p"  # over all regimes
+    for table in ("regimes", "pays"):
+        each = [row for regime in made.regimes(study) for row in rows(study, regime, table)]
+        left = again if table == "pays" else ()
+        plain = lambda of, left=left: sorted(tuple(v for k, v in row.items() if k not in left) for row in of)  # noqa: E731
+        assert plain(made.rows(made.KEPT / study / f"{table}.csv")) == plain(each)
+
+
 @pytest.mark.parametrize(("study", "regime"), UNSEEN)
 def test_other_seeds_play_the_same_comparisons(study, regime):
     seen, unseen = (rows(study, regime, table) for table in ("times", "unseen-times"))
