@@ -32,6 +32,10 @@ PAGE, FOUND = ROOT / "docs" / "papers.md", ROOT / "scenarios" / "papers" / "repr
 RAW = ROOT / "benchmarks" / "papers.json"
 METRICS = ("accuracy", "initial", "personalised")
 SHARE = Unit("", 1.0, 3)
+LEFT_OUT = {
+    "continual": "Left out: decentralised rounds (§1.2) and surplus layers (§1.1). The text names them, but none of "
+    "its algorithms has them."
+}
 INTRODUCTION = f"""\
 # The papers, run small
 
@@ -142,6 +146,8 @@ def page(known: Mapping[str, Any], homes: Mapping[str, Mapping[str, str]]) -> It
         mine = {name: found for name, found in new.items() if name.startswith(start)}
         if mine:
             yield f"\n## {title}"
+            if start in LEFT_OUT:
+                yield f"\n{LEFT_OUT[start]}"
         for name, found in mine.items():
             yield from _setting(name, found, homes)
 

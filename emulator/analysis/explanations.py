@@ -38,7 +38,7 @@ READ = """\
   p-values accounts for that: each pair of algorithms is corrected over all of its targets and links together, and
   separately from other pairs. A difference is significant (✓) if its corrected p is below 0.05. The brackets are not
   corrected, so 1.23 [1.08, 1.42] may not be significant although it excludes 1. Not significant does not mean equal.
-  With five seeds there are intervals but no significance; six are enough for one comparison, eight for any number.
+  With five seeds there are intervals but no significance; six are enough for one comparison, eight for up to 500.
 - **Map and recorded links.** On the map of one regime and on recorded links, each point has its own 95 % interval,
   without correction. On the map over regimes, the p-values of a question (two algorithms, or all) are corrected
   together over all regimes and links. All points of a regime replay the same runs, so they are not independent

@@ -61,7 +61,8 @@ class Interval:
         `≥ 1.20 [1.10, ∞]` or `≤ 0.80 [0, 0.95]`.  `times` follows the ratio."""
         shown = [figure(value) for value in (self.ratio, self.low, self.high)]
         if self.decided and ("1.00" in shown[1:] or abs(self.ratio - 1) < SLIGHT):
-            shown = [f"{value:.4g}" for value in (self.ratio, self.low, self.high)]
+            exact = ([f"{value:.{digits}g}" for value in (self.ratio, self.low, self.high)] for digits in range(4, 18))
+            shown = next(texts for texts in exact if "1" not in texts)
         low, high = "0" if self.bound == "high" else shown[1], "∞" if self.bound == "low" else shown[2]
         return bounded(f"{shown[0]}{times} [{low}, {high}]", self.bound)
 
@@ -105,7 +106,7 @@ def least_p(seeds: int) -> float:
 
 def seeds_needed(comparisons: int) -> int:
     """Returns the smallest number of seeds with which a difference can be significant, if Holm's method adjusts the
-    p-values of so many comparisons together: 6 for one comparison, 7 for up to three, 8 for more."""
+    p-values of so many comparisons together: 6 for one comparison, 7 for up to three, 8 for more (up to 500)."""
     return next((seeds for seeds in range(2, EXACT) if comparisons * least_p(seeds) < 1 - LEVEL), EXACT)
 
 

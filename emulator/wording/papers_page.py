@@ -86,7 +86,7 @@ def _setting(name: str, of: Setting) -> Iterator[str]:
     if compared := [_lead(*both) for both in zip(leads(of), leads(of, ENDING), strict=True)]:
         yield ""
         yield from table(LEADS, compared)
-    for text in (*_told(of), escaped(of.why), *_stale(of), *_played(of)):
+    for text in (*_told(of), of.why, *_stale(of), *_played(of)):
         if text:
             yield f"\n{text}"
 

@@ -156,7 +156,7 @@ def _of_placebos(answer: Answer, original: str, known: Sequence[Comparison]) -> 
         return "has no significant effect on", "because not every placebo is significantly slower"
     if all(_more_rounds(answer, each) for each in known):
         return "helps", "because every placebo is significantly slower"
-    return "is not shown to help", "because every placebo is significantly slower, but not every one takes more rounds"
+    return "is not shown to help", "because not every placebo takes significantly more rounds"
 
 
 def _more_rounds(answer: Answer, pair: Comparison) -> bool:

@@ -172,4 +172,6 @@ def test_a_ratio_of_runs_that_were_cut_off_is_written_as_a_bound(cut, shown, tim
 def test_an_interval_that_leaves_1_out_does_not_seem_to_end_there():
     assert str(Interval(1.2, 1.1, 1.31, 0.001)) == "1.20 [1.10, 1.31]"
     assert str(Interval(1.01, 1.001, 1.02, 0.04)) == "1.01 [1.001, 1.02]"
+    assert str(Interval(1.08611, 1.00026, 1.17881, 0.04)) == "1.0861 [1.0003, 1.1788]"
+    assert str(Interval(1 - 3e-7, 1 - 4e-7, 1 - 2e-7, 0.04)) == "0.9999997 [0.9999996, 0.9999998]"
     assert str(Interval(12.34, 0.9, 99.0, 0.2)) == "12.3 [0.90, 99.0]"

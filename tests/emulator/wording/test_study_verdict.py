@@ -105,7 +105,7 @@ def test_a_placebo_that_does_as_well_shows_no_help():
 
 def test_a_placebo_that_is_slower_only_because_its_rounds_are_longer_shows_no_help():
     """5 rounds of 17 s, as with more epochs, where the original has 5 of 12 s."""
-    said = f"because every placebo is significantly slower, but not every one takes more rounds; {PLACEBOS}: "
+    said = f"because not every placebo takes significantly more rounds; {PLACEBOS}: "
     (line,) = (line for line in verdict(with_placebo(5, 17.0)) if line.startswith("Importance"))
     assert line.startswith(f"Importance is not shown to help fedcl, {said}fedcl-shuffled 1.4")
 
