@@ -256,7 +256,12 @@ def test_what_is_counted_by_hand_is_in_the_tables():
     of = won["fedcurv or fedavg"]
     assert f"FedAvg is faster on {of.count('fedavg')} of {len(of)} points of the map, FedCurv on none." in text
     assert of.count("fedcurv") == won["fedcl or fedavg"].count("fedcl") == 0
-    assert f"which all {won['fedcl or fedavg'].count('fedavg')} points for FedAvg on the map rest on" in text
+    lost = [
+        any(made.both("digits", row["regime"]))
+        for row in made.rows(made.KEPT / "digits" / "pays.csv")
+        if (row["question"], row["winner"]) == ("fedcl or fedavg", "fedavg")
+    ]
+    assert f"which {sum(lost)} of the {len(lost)} points for FedAvg on the map rest on" in text
     paces = {
         (row["algorithm"], regime): float(row["seconds a round"])
         for regime in made.regimes("digits")
@@ -266,8 +271,8 @@ def test_what_is_counted_by_hand_is_in_the_tables():
     fedcl = {regime: 100 * (pace - 1) for (label, regime), pace in paces.items() if label == "fedcl"}
     dense = max(longer for regime, longer in fedcl.items() if not regime.endswith("-cnn"))
     assert f"each is up to {dense:.0f} % longer ({max(fedcl.values()):.0f} % with a CNN)" in text
-    fedcurv = [pace for (label, _), pace in paces.items() if label == "fedcurv"]
-    assert f"its rounds are {min(fedcurv):.1f} to {max(fedcurv):.1f} times as long" in text
+    fedcurv = sorted(pace for (label, _), pace in paces.items() if label == "fedcurv")
+    assert f"its rounds are {fedcurv[0]:.1f} to {fedcurv[-2]:.1f} times as long" in text  # the last has 40 epochs
     first = [taken(regime) for regime in made.regimes("digits") if not regime.endswith("-late")]
     assert f"takes FedAvg {min(first):.0f} to {max(first):.0f} rounds on average" in text
     late = [
