@@ -22,7 +22,7 @@ from algorithms import fedavg, keeptrace
 from algorithms.training import local, stack_model, stack_sgd
 from devices import jitter
 from devices.device import Device
-from emulator.lab import jobs, links
+from emulator.lab import jobs, links, parties, training
 from emulator.play.stage import Stage
 from emulator.pricing import costs
 from emulator.record.tally import Bill
@@ -143,7 +143,8 @@ def _parties(draws: Draws, patch: pytest.MonkeyPatch) -> None:
         draws.note("seeds", (party.name, party.round), party.seed)
         draws.seeds[party.seed] = party.name, party.round
 
-    _wrapped(patch, jobs, "_party", seen)
+    for module in (parties, training):
+        _wrapped(patch, module, "party_of", seen)
 
 
 def _validation(draws: Draws, patch: pytest.MonkeyPatch) -> None:
