@@ -120,7 +120,9 @@ def _told(of: Setting) -> Iterator[str]:
     """Yields a sentence for each failure and warning of a run."""
     for label, seeds in of.done.items():
         for seed, played in seeds.items():
-            yield from (f"`{label}`, seed {seed}: {escaped(text)}." for text in played.facts.get("told", ()))
+            who = f"{label}, seed {seed}: "  # a failure names its run itself
+            texts = (escaped(text.removeprefix(who)) for text in played.facts.get("told", ()))
+            yield from (f"`{label}`, seed {seed}: {text}." for text in texts)
 
 
 def _stale(of: Setting) -> Iterator[str]:

@@ -146,7 +146,13 @@ def page(tmp_path):
     written(tmp_path, "fedavg", 1, climbing)
     written(tmp_path, "fedavg", 2, climbing[::-1], host_s=120.0)
     written(tmp_path, "agentimportance", 1, [0.4, 0.87, 0.7, 0.7, 0.7, 0.74])
-    written(tmp_path, "agentimportance", 2, [0.4, 0.6, 0.5, 0.6, 0.7, 0.33], told=["its loss is not finite"])
+    written(
+        tmp_path,
+        "agentimportance",
+        2,
+        [0.4, 0.6, 0.5, 0.6, 0.7, 0.33],
+        told=["agentimportance, seed 2: its loss is not finite"],
+    )
     written(tmp_path, "fedprox", 1, climbing)
     written(tmp_path, "fedprox", 2, climbing[::-1], run="of another version")
     (tmp_path / NAME / "why.txt").write_text("It is a test.\n")
