@@ -184,12 +184,18 @@ def unseen() -> Iterator[str]:
 def both(name: str, regime: str) -> Iterator[tuple[Row, Row]]:
     """Yields the comparisons of a regime at its main target: in the study, and under unseen seeds."""
     tables = KEPT / name / regime / "tables"
-    main = json.loads((tables.parent / "study.json").read_text(encoding="utf-8"))["main"]
+    main = main_target(name, regime)
     played = rows(tables / "unseen.csv") if (tables / "unseen.csv").is_file() else []
     again = {(row["algorithm"], row["base"]): row for row in played if row["target"] == main}
     for row in rows(tables / "comparisons.csv"):
         if (row["link"], row["target"]) == (OWN, main) and (other := again.get((row["algorithm"], row["base"]))):
             yield row, other
+
+
+def main_target(name: str, regime: str) -> str:
+    """Returns the main target of a regime that is kept, as its tables name it."""
+    found: str = json.loads((KEPT / name / regime / "study.json").read_text(encoding="utf-8"))["main"]
+    return found
 
 
 def same_side(first: Row, again: Row) -> bool:

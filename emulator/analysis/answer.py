@@ -68,3 +68,8 @@ class Answer:
         """Returns the comparison of algorithm `label` with `base` for a target on a link; None if there is none."""
         at = (label, base, target, link)
         return next((c for c in self.comparisons if (c.label, c.base, c.target, c.link) == at), None)
+
+    def why(self, label: str, base: str, target: Target) -> Why | None:
+        """Returns why algorithm `label` takes another time than `base` to a target; None if the study does not have
+        it."""
+        return next((w for w in self.whys if (w.label, w.base, w.target) == (label, base, target)), None)

@@ -19,7 +19,7 @@ from pathlib import Path
 from emulator.compute.signals import held_back
 from emulator.messages.scratch import IN_MEMORY, Scratch
 
-IMPORTED = (
+IMPORTED = (  # by all workers
     "emulator.compute.executors",
     "emulator.lab.jobs",
     "emulator.lab.training",

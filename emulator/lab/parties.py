@@ -45,6 +45,9 @@ def party_of(
     send: Send = unharmed,
     losses: Losses | None = None,
 ) -> Party:
+    """Returns the Party `name` of a round, with these examples, x and y, and the messages that it keeps.  `make`: see
+    `maker`; `purpose`: what its seed is drawn for; `send`: what its uploads pass through; `losses`: notes those of its
+    training."""
     x, y = examples
     seed = derive(run.seed, purpose, name, round)
     return make(name=name, x=x, y=y, seed=seed, memory=memory, send=send, losses=losses)
@@ -59,6 +62,7 @@ def drawing(party: Party) -> Party:
 
 
 def server_of(lab: Lab, run: Run, round: int) -> Party:
+    """Returns the server's Party of a round: its examples are the proxy set, and its network is on the CPU."""
     make = partial(
         maker(lab, run, round), fleet=lab.names, constants=lab.constants(run.seed), ahead=lab.ahead(run.label, round)
     )

@@ -59,10 +59,11 @@ class Interval:
     def text(self, times: str = "") -> str:
         """Returns `1.20 [1.10, 1.31]`, with more digits if the interval excludes 1 but is close to it; as a bound,
         `≥ 1.20 [1.10, ∞]` or `≤ 0.80 [0, 0.95]`.  `times` follows the ratio."""
-        shown = [figure(value) for value in (self.ratio, self.low, self.high)]
+        values = (self.ratio, self.low, self.high)
+        shown = [figure(value) for value in values]
         if self.decided and ("1.00" in shown[1:] or abs(self.ratio - 1) < SLIGHT):
-            exact = ([f"{value:.{digits}g}" for value in (self.ratio, self.low, self.high)] for digits in range(4, 18))
-            shown = next(texts for texts in exact if "1" not in texts)
+            longer = ([f"{value:.{digits}g}" for value in values] for digits in range(4, 18))
+            shown = next(texts for texts in longer if "1" not in texts)
         low, high = "0" if self.bound == "high" else shown[1], "∞" if self.bound == "low" else shown[2]
         return bounded(f"{shown[0]}{times} [{low}, {high}]", self.bound)
 

@@ -79,7 +79,7 @@ def table(answer: Answer) -> Table:
         label = entry.name
         if label in said.own_links_only or (mine := answer.value(label, answer.main)) is None:
             continue
-        why = next((w for w in answer.whys if (w.label, w.base, w.target) == (label, base, answer.main)), None)
+        why = answer.why(label, base, answer.main)
         parts = (why.split.rounds, why.split.pace) if why and why.split else (NONE, NONE)
         settings = words(answer.founds[label].best()) if label in answer.founds else "as published"
         pairs = ((label, base), (placebos.get(label, ""), label))

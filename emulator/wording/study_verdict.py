@@ -99,7 +99,7 @@ def _pair(answer: Answer, label: str, base: str) -> str:
         return f"It is unknown how {label} compares with {base}{control}, because no time is known for both"
     said = f"{label} takes {compared.contrast} times as long as {base}{control} to {goal(answer.main)}, which is "
     said += f"{'significant' if compared.significant else 'not significant'} after Holm's correction"
-    why = next((w for w in answer.whys if (w.label, w.base, w.target) == (label, base, answer.main)), None)
+    why = answer.why(label, base, answer.main)
     if why is None or why.split is None:
         return said
     return (
@@ -160,9 +160,9 @@ def _of_placebos(answer: Answer, original: str, known: Sequence[Comparison]) -> 
 
 
 def _more_rounds(answer: Answer, pair: Comparison) -> bool:
-    """Returns False if the first algorithm of a pair may take as many rounds as the second, or fewer."""
-    at = (pair.label, pair.base, pair.target)
-    why = next((each for each in answer.whys if (each.label, each.base, each.target) == at), None)
+    """Returns False if the 95 % interval of the ratio of rounds, the first algorithm's over the second's, reaches down
+    to 1 or below.  Returns True if the ratio is unknown."""
+    why = answer.why(pair.label, pair.base, pair.target)
     return why is None or why.split is None or why.split.rounds.low > 1
 
 

@@ -2,7 +2,6 @@
 docs/studies, whose ratios follow from the seconds of the runs."""
 
 import csv
-import json
 import re
 from functools import cache
 from itertools import groupby
@@ -231,7 +230,7 @@ def test_importance_helps_where_placebos_take_longer_and_more_rounds(study, regi
         )
         for name in re.split(", | and ", names)
     }
-    main = json.loads((made.KEPT / study / regime / "study.json").read_text(encoding="utf-8"))["main"]
+    main = made.main_target(study, regime)
     pairs = {name: (f"{name}-shuffled", name, main) for name in ("fedcl", "fedcurv", "agents")}
     slower = {
         at(row) for row in rows(study, regime, "comparisons") if row["decided"] == "yes" and float(row["low"]) > 1
@@ -291,7 +290,7 @@ def at(row):
 
 def taken(regime):
     """FedAvg's mean rounds to the main target: its seconds over those of a round."""
-    main = json.loads((made.KEPT / "digits" / regime / "study.json").read_text(encoding="utf-8"))["main"]
+    main = made.main_target("digits", regime)
     (pace,) = (
         float(row["amount per round"])
         for row in rows("digits", regime, "rounds")
