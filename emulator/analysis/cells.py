@@ -4,7 +4,7 @@ next one.  Pure."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial, reduce
 from itertools import pairwise, product
 from math import sqrt
@@ -34,6 +34,7 @@ class Cell:
     contrast: Contrast | None  # the runner-up's time over the winner's
     chosen: Mapping[str, str]  # the label of each algorithm's configuration in the record
     rest: Sequence[Contrast | None] = ()  # times of all others but the runner-up over the winner's
+    times: Mapping[str, Mapping[int, Timed]] = field(default_factory=dict)  # to the target, by label and seed
 
     @property
     def p(self) -> float | None:
@@ -76,12 +77,12 @@ def cell(
     tau = known_for(*times.values())
     means = {label: mean(of, bound(every, tau)) for label, of in times.items()}
     if tau == 0 or all(each.time is None for each in every):
-        return Cell(place, means, None, None, None, chosen)
+        return Cell(place, means, None, None, None, chosen, times=times)
     missed = {label: sum(each.time is None for each in of.values()) for label, of in times.items()}
     order = sorted(times, key=lambda label: (means[label], missed[label]))
     first = reduce(partial(sooner, times), order)
     if len(order) == 1:
-        return Cell(place, means, first, None, None, chosen)
+        return Cell(place, means, first, None, None, chosen, times=times)
     second = reduce(partial(sooner, times), [label for label in order if label != first])
 
     def over(label: str) -> Contrast | None:
@@ -89,7 +90,7 @@ def cell(
         return contrast(times[label], times[first], both) if both > 0 else None
 
     rest = [over(label) for label in order if label not in (first, second)]
-    return Cell(place, means, first, second, over(second), chosen, rest)
+    return Cell(place, means, first, second, over(second), chosen, rest, times)
 
 
 def grid(said: Grid) -> list[tuple[dict[str, float], Condition]]:

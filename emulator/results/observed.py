@@ -48,6 +48,11 @@ class Observed:
         row = reached(self.rows, target)
         return None if row is None else int(row["round"])
 
+    def rounds_to(self, target: Target) -> int | None:
+        """Returns the number of rounds that the run took to the target; None if it did not reach it."""
+        place = self.place(target)
+        return None if place is None else place + 1
+
     def timed(self, target: Target) -> Timed:
         """Returns the time in s at which the run reached the target, and the time in s until which it was observed.
 

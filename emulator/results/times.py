@@ -22,6 +22,7 @@ class Values:
     times: Mapping[int, Timed]  # by seed
     tau: float  # s; inf: all runs reached the target
     crossings: Mapping[int, float | None] = field(default_factory=dict)  # s; first one at the value
+    rounds: Mapping[int, int | None] = field(default_factory=dict)  # those that it took to the target
 
     @property
     def reached(self) -> int:
@@ -59,10 +60,21 @@ class Values:
 def values(link: str, target: Target, runs: Runs, wanted: float | None) -> list[Values]:
     """Returns the times of all algorithms to the target on this link, over one common horizon of at most `wanted`
     seconds."""
-    times = {label: {seed: run.timed(target) for seed, run in sorted(of.items())} for label, of in runs.items()}
+    every = {label: dict(sorted(of.items())) for label, of in runs.items()}
+    times = {label: {seed: run.timed(target) for seed, run in of.items()} for label, of in every.items()}
     tau = common([each for of in times.values() for each in of.values()], wanted)
-    crossed = {label: {seed: run.crossing(target) for seed, run in sorted(of.items())} for label, of in runs.items()}
-    return [Values(link, target, label, of, tau, crossed[label]) for label, of in times.items()]
+    return [
+        Values(
+            link,
+            target,
+            label,
+            times[label],
+            tau,
+            crossings={seed: run.crossing(target) for seed, run in of.items()},
+            rounds={seed: run.rounds_to(target) for seed, run in of.items()},
+        )
+        for label, of in every.items()
+    ]
 
 
 def common(times: Sequence[Timed], wanted: float | None) -> float:

@@ -49,6 +49,7 @@ def tables(answer: Answer) -> dict[str, File]:
         File("reasons.csv", REASONS, [_reason(answer, each) for each in answer.whys]),
         File("rounds.csv", PACE, [row for each in answer.paces for row in _pace(each)]),
         _places("map.csv", answer.cells),
+        _place_times("map-times.csv", answer.cells),
         *(_places(f"map-{one}-{other}.csv", each) for (one, other), each in answer.duels.items()),
         _borders(answer),
         _places("traces.csv", answer.traces),
@@ -78,7 +79,7 @@ def edges(answer: Answer, best: Best) -> list[str]:
     return found.space.edges(best.configuration, found.tried)
 
 
-TIMES = ("link", "target", "algorithm", "seed", "time s", "first crossing s", "end s", "horizon s")
+TIMES = ("link", "target", "algorithm", "seed", "time s", "rounds", "first crossing s", "end s", "horizon s")
 
 
 def times(found: Iterable[Values]) -> File:
@@ -88,9 +89,9 @@ def times(found: Iterable[Values]) -> File:
 
 def _times(found: Values) -> Iterator[Row]:
     for seed, each in found.times.items():
-        crossing = found.crossings.get(seed)
         head: Row = (found.link, found.target.name, found.label, seed)
-        yield *head, each.time, crossing, finite(each.end), finite(found.tau)
+        crossing = found.crossings.get(seed)
+        yield *head, each.time, found.rounds.get(seed), crossing, finite(each.end), finite(found.tau)
 
 
 def finite(value: float) -> float | None:
@@ -174,6 +175,18 @@ def _place(each: Cell, axes: Iterable[str], labels: Sequence[str]) -> Row:
         *(each.means.get(label) for label in labels),
         *(each.chosen.get(label) for label in labels),
     )
+
+
+def _place_times(name: str, cells: Sequence[Cell]) -> File:
+    """Returns the table of all runs' times to the main target at each place, from which its means and ratios follow."""
+    axes = list(dict.fromkeys(axis for each in cells for axis in each.place))
+    rows: list[Row] = [
+        (*(each.place.get(axis) for axis in axes), label, each.chosen.get(label), seed, run.time, finite(run.end))
+        for each in cells
+        for label, of in each.times.items()
+        for seed, run in of.items()
+    ]
+    return File(name, (*axes, "algorithm", "configuration", "seed", "time s", "end s"), rows)
 
 
 def _counts(found: Contrast | None) -> Row:

@@ -186,7 +186,7 @@ def test_settings_of_a_replay_are_results_of_their_own(tmp_path):
 
 
 def test_of_a_study_all_its_folders_are_emptied_of_what_it_wrote(tmp_path):
-    ours = ["protocol.yaml", "study.md", "replays.npz", "tables/times.csv", "tables/map-fedavg-fedcl.csv"]
+    ours = ["protocol.yaml", "study.md", "replays.npz", "tables/map-times.csv", "tables/map-fedavg-fedcl.csv"]
     ours += ["figures/ratios.svg", "tuning/tune.json", "tuning/trials/01-5-rounds/scenario.yaml"]
     ours += ["tuning/trials/01-5-rounds/fedavg.01-s1/work.jsonl", "tops/seal.json"]
     mine = ["notes.md", "tables/mine.csv", "figures/photo.png", "tuning/trials/mine/events.jsonl", "tuning/study.md"]

@@ -5,12 +5,15 @@ from __future__ import annotations
 import csv
 import io
 from dataclasses import replace
+from math import inf
 
 import pytest
 
 from emulator.analysis import analysis
 from emulator.analysis.answer import Null
+from emulator.analysis.cells import cell
 from emulator.results.comparison import OWN
+from emulator.results.restricted import Timed
 from emulator.wording.study_files import File, tables
 from emulator.wording.study_verdict import verdict
 from tests.emulator.analysis.made import TARGET, answer, run, runs_of
@@ -47,8 +50,10 @@ def test_a_time_stands_beside_the_first_crossing():
     rows = {(each["algorithm"], each["seed"]): each for each in cells(tables(answer(values=held))["times.csv"])}
     both = rows["fedcurv", "1"]
     assert (both["time s"], both["first crossing s"], both["end s"]) == ("40.0", "20.0", "100.0")
+    assert both["rounds"] == "4"
     never = rows["fedcl", "5"]
     assert (never["time s"], never["first crossing s"], never["end s"]) == ("", "", "120.0")
+    assert never["rounds"] == ""
     assert {(each["algorithm"], each["horizon s"]) for each in rows.values()} == {
         ("fedavg", ""),
         ("fedcl", "120.0"),
@@ -101,6 +106,23 @@ def test_places_name_means_and_configurations():
     assert (row["fedcl configuration"], row["fedcurv configuration"]) == ("fedcl", "")
     assert tables(answer())["borders.csv"].rows == [(5.0, 20.0, 5.0, 2.5, "fedavg", "fedcurv")]
     assert cells(tables(answer())["traces.csv"])[0]["trace"] == "walk"
+
+
+def test_each_place_has_the_times_of_all_seeds():
+    times = {
+        "fedavg": {1: Timed(40.0, 100.0), 2: Timed(None, inf)},
+        "fedcl": {1: Timed(60.0, 90.0), 2: Timed(50.0, 90.0)},
+    }
+    made = cell({"up_mbit_s": 0.3}, times, {"fedavg": "fedavg.02", "fedcl": "fedcl"})
+    assert cells(tables(answer(cells=[made]))["map-times.csv"]) == [
+        dict(zip(("up_mbit_s", "algorithm", "configuration", "seed", "time s", "end s"), row, strict=True))
+        for row in (
+            ("0.3", "fedavg", "fedavg.02", "1", "40.0", "100.0"),
+            ("0.3", "fedavg", "fedavg.02", "2", "", ""),
+            ("0.3", "fedcl", "fedcl", "1", "60.0", "90.0"),
+            ("0.3", "fedcl", "fedcl", "2", "50.0", "90.0"),
+        )
+    ]
 
 
 def test_the_search_tells_edges_of_each_clock():
