@@ -99,8 +99,11 @@ def keep(name: str, folder: Path) -> None:
         source, there = folder / "regimes" / regime, KEPT / name / regime
         shutil.rmtree(there, ignore_errors=True)
         shutil.copytree(source / "tables", there / "tables")
-        for each in ("protocol.yaml", "study.json", "tuning/tuned.yaml"):
+        for each in ("protocol.yaml", "tuning/tuned.yaml"):
             shutil.copy(source / each, there)
+        told = json.loads((source / "study.json").read_text(encoding="utf-8"))
+        brief = {key: told[key] for key in ("digest", "exploratory", "main")}  # the texts say the rest
+        (there / "study.json").write_text(json.dumps(brief, indent=1) + "\n", encoding="utf-8")
         (there / "short.txt").write_text(sections[regime], encoding="utf-8")
         said = (source / "study.md").read_text(encoding="utf-8")
         said = re.sub(r"^!\[.*\n\n<sub>.*\n", "", said, flags=re.M)  # figures, with their captions

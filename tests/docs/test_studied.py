@@ -281,6 +281,15 @@ def test_what_is_counted_by_hand_is_in_the_tables():
     assert f"took {late[0]:.2f} times FedAvg's seconds, and takes {late[1]:.2f} times as long" in text
 
 
+@each_regime
+def test_no_device_trains_without_an_importance(study, regime):
+    """Round 0 sends Ω to all that take part; one who was not there must be sent it later."""
+    protocol = load(str(made.KEPT / study / regime / "protocol.yaml"))
+    of = {entry.name: entry.options for entry in protocol.algorithms if entry.name in ("fedcl", "fedcl-n10")}
+    assert {name: each.get("interval", 1) for name, each in of.items()} == {"fedcl": 1, "fedcl-n10": 10}
+    assert protocol.rounds.fraction == 1 or of["fedcl-n10"]["fallback"] == "catch_up"
+
+
 LATE = ("agents", "fedavg", "accuracy 0.9421 held 3")
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks import study as made
 from emulator.results.restricted import Timed, contrast
+from scenarios.load import load
 from tests.all_of import all_of
 from tests.docs.test_studied import TRIPLE, each_regime, known_for, restricted_mean, rounds_to, rows, runs
 
@@ -120,6 +121,18 @@ def test_rounds_are_those_of_their_rows(study, regime):
             name, _, unit = heading.partition(", ")
             value = {"a round": of["all"], "energy": of["all devices"]}.get(name) or total(f"{name} ")
             assert rounds_to(cell, value / BYTES.get(unit, 1.0)), (row, heading, value)
+
+
+@each_regime
+def test_targets_are_shares_of_the_best(study, regime):
+    """The shares are the protocol's; accuracies have four digits."""
+    (line,) = re.findall(r"^- Targets: (.*)$", text_of(study, regime, "whole.txt"), re.M)
+    shares = load(str(made.KEPT / study / regime / "protocol.yaml")).study.shares
+    best = float(re.search(r"Shares are of ([\d.]+),", line)[1])
+    said = [float(value) for value in re.findall(r"test accuracy ([\d.]+)", line.partition(";")[0])]
+    assert {float(row["target"].split()[1]) for row in rows(study, regime, "times")} == set(said)
+    assert all_of(any(abs(value - share * best) < 1e-4 for value in said) for share in shares)
+    assert len(said) - len(shares) == (study == "mnist")  # the paper's own, 0.9
 
 
 @each_regime
