@@ -37,7 +37,8 @@ compared with the paper's: the mean over seeds and [lowest, highest], at the end
 algorithm differs from the baseline, a second table has the median of our differences, seed by seed, and a verdict:
 
 {RULE}
-The table below counts verdicts at the end of the runs, for algorithms that were run with all seeds.
+The table below counts verdicts at the end of the runs, for algorithms that were run with all seeds. Two settings may
+be two readings of one table of a paper; both are counted.
 """
 TABLE = ("algorithm", "", "where", "published", "ours", f"mean of the last {ENDING}", "seeds")
 LEADS = ("compared with the baseline", "", "where", "published", "ours", "", f"mean of the last {ENDING}", "", "seeds")

@@ -194,6 +194,22 @@ def test_the_page_of_full_runs_is_that_of_its_files():
             check(page, name, RESULTS / name)
 
 
+def test_what_is_written_on_fedavg_by_hand_is_in_its_files():
+    """Its accuracy after 10 rounds, and the rounds that it takes to 0.85, for each number of shards."""
+
+    def extremes(name, what, show):
+        each = values(runs(RESULTS / name)["fedavg"], what).values()
+        return f"{min(each):{show}} to {max(each):{show}}"
+
+    of = {path.parent.name: path.read_text(encoding="utf-8") for path in RESULTS.glob("*/why.txt")}
+    table1, table3 = NAME, NAME.replace("table1", "table3")
+    assert f"FedAvg reaches 0.85 here in {extremes(table1, 'rounds to accuracy 0.85', 'd')} rounds" in of[table1]
+    two, one = (extremes(name, "accuracy", ".2f") for name in (table3, f"{table3}-one-shard"))
+    assert f"FedAvg is at {two} after 10 rounds" in of[table3]
+    assert f"FedAvg is at {one} after 10 rounds" in of[f"{table3}-one-shard"]
+    assert f"while with two it is at {two}" in of[f"{table3}-one-shard"]
+
+
 @pytest.mark.slow
 def test_the_page_of_small_runs_is_that_of_its_files():
     known = json.loads(papers.RAW.read_text(encoding="utf-8"))
