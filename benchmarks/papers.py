@@ -32,9 +32,10 @@ PAGE, FOUND = ROOT / "docs" / "papers.md", ROOT / "scenarios" / "papers" / "repr
 RAW = ROOT / "benchmarks" / "papers.json"
 METRICS = ("accuracy", "initial", "personalised")
 SHARE = Unit("", 1.0, 3)
-LEFT_OUT = {
-    "continual": "Left out: decentralised rounds (§1.2) and surplus layers (§1.1). The text names them, but none of "
-    "its algorithms has them."
+REMARKS = {
+    "continual": "The text states no numbers, only that Algorithms 0 to 2 (`alg0` to `alg2`) outperform the "
+    "baseline: compare `personalised`, which is what each device would use. Left out: decentralised rounds (§1.2) and "
+    "surplus layers (§1.1). The text names them, but none of its algorithms has them."
 }
 INTRODUCTION = f"""\
 # The papers, run small
@@ -81,7 +82,9 @@ def main(
 def counted(known: Mapping[str, Any], homes: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
     """For each setting: how often its leads have each verdict, or the setting that has the same small runs."""
     return {
-        name: _counts(_leads(name, found, homes)) if name in of.values() else {"same_as": next(iter(of.values()))}
+        name: _counts(_leads(name, found, homes))
+        if name in of.values()
+        else {"same_as": units.joined([*dict.fromkeys(of.values())])}
         for name, of in homes.items()
         if "published" in (found := known[name])
     }
@@ -146,8 +149,8 @@ def page(known: Mapping[str, Any], homes: Mapping[str, Mapping[str, str]]) -> It
         mine = {name: found for name, found in new.items() if name.startswith(start)}
         if mine:
             yield f"\n## {title}"
-            if start in LEFT_OUT:
-                yield f"\n{LEFT_OUT[start]}"
+            if start in REMARKS:
+                yield f"\n{REMARKS[start]}"
         for name, found in mine.items():
             yield from _setting(name, found, homes)
 
@@ -172,9 +175,11 @@ def _setting(name: str, found: Mapping[str, Any], homes: Mapping[str, Mapping[st
         f"network model {scenario.network.model}, {found['host_s']:.0f} s here."
     )
     yield ""
-    if twins := [other for other, home in homes.items() if other != name and set(home.values()) == {name}]:
-        yield f"This is also the small version of {', '.join(twins)}."
-        yield ""
+    for whole, said in ((True, "This is also"), (False, "Some of these runs are those of")):
+        twins = [other for other, of in homes.items() if other not in of.values() and name in of.values()]
+        if named := [other for other in twins if (set(homes[other].values()) == {name}) == whole]:
+            yield f"{said} the small version of {', '.join(named)}."
+            yield ""
     for home in dict.fromkeys(homes[name].values()):
         if home != name:
             shared = units.joined([label for label, of in homes[name].items() if of == home])

@@ -175,8 +175,8 @@ def shipped() -> dict[str, str]:
 
 def _in_folder(folder: str) -> dict[str, str]:
     files = resources.files("scenarios").joinpath(folder).iterdir()
-    here = sorted((file for file in files if file.name.endswith(".yaml")), key=lambda file: file.name)
-    return {str(PurePosixPath(folder, Path(f.name).stem)): f.read_text(encoding="utf-8") for f in here}
+    here = {Path(file.name).stem: file for file in files if file.name.endswith(".yaml")}
+    return {str(PurePosixPath(folder, name)): here[name].read_text(encoding="utf-8") for name in sorted(here)}
 
 
 def _read(path: str) -> tuple[str, bytes | None]:

@@ -49,8 +49,9 @@ READ = """\
   effect, a placebo shows nothing either. Placebos are compared on the study's own links only.
 - **Null (without penalty).** An algorithm whose penalty is 0. It must learn exactly what the baseline learns; if it
   does not, the study is invalid.
-- **Leverage.** How far the penalty can hold back a weight in one round: 2 x learning rate x steps x strength x
-  importance, at the 99th percentile of all weights. Below 0.01 the penalty has no effect beyond chance: even the
+- **Leverage.** How far the penalty can hold back a weight in one round: learning rate x steps x the penalty's second
+  derivative, which is 2 x strength x importance (of importance from agents half of that), at the 99th percentile of all
+  weights. Below 0.01 the penalty has no effect beyond chance: even the
   smallest change of a weight changes the times of single seeds.
 - **Control.** An algorithm that uses the same data on the server as FedCL, without its importance. Controls are not
   ranked.

@@ -46,7 +46,8 @@ def warnings(rows: Rows, momentum: float | None) -> Iterator[Warned]:
 
 
 def stiff_from(momentum: float | None) -> float:
-    """Returns the value of `step`, learning rate x 2 x strength x largest importance, above which SGD may diverge."""
+    """Returns the value of `step`, the learning rate times the penalty's largest second derivative, above which SGD may
+    diverge."""
     return 2 * (1 + (1.0 if momentum is None else momentum))
 
 
@@ -92,6 +93,6 @@ def _stiff(stiff: Rows, momentum: float | None, bound: float) -> str:
     most = max(row["leverage"]["step"] for row in stiff)
     which = "any momentum" if momentum is None else f"momentum {momentum:g}"
     return (
-        f"the penalty is too strong for the learning rate, and training may diverge: learning rate x 2 x strength x "
-        f"largest importance is up to {most:.3g}; SGD with {which} needs it below {bound:g}"
+        "the penalty is too strong for the learning rate, and training may diverge: the learning rate times the "
+        f"penalty's largest second derivative is up to {most:.3g}; SGD with {which} needs it below {bound:g}"
     )

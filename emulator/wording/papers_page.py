@@ -37,8 +37,9 @@ compared with the paper's: the mean over seeds and [lowest, highest], at the end
 algorithm differs from the baseline, a second table has the median of our differences, seed by seed, and a verdict:
 
 {RULE}
-The table below counts verdicts at the end of the runs, for algorithms that were run with all seeds. Two settings may
-be two readings of one table of a paper; both are counted.
+There is no verdict before an algorithm was run with all seeds. A run is stopped if no reply can be used for some
+rounds, as when training diverges; its last accuracy counts. The table below counts verdicts at the end of the runs.
+Settings that read one published number in different ways count once, as the first of them.
 """
 TABLE = ("algorithm", "", "where", "published", "ours", f"mean of the last {ENDING}", "seeds")
 LEADS = ("compared with the baseline", "", "where", "published", "ours", "", f"mean of the last {ENDING}", "", "seeds")
@@ -59,7 +60,8 @@ def _summary(found: Mapping[str, Setting]) -> Iterator[str]:
     rows = []
     for start, title in PAPERS.items():
         mine = [of for name, of in found.items() if name.startswith(start)]
-        said = [lead.agrees for of in mine for lead in leads(of) if lead.of >= len(of.scenario.seeds)]
+        known = [lead for of in reversed(mine) for lead in leads(of) if lead.of >= len(of.scenario.seeds)]
+        said = [*{(lead.label, lead.what, lead.source, lead.theirs): lead.agrees for lead in known}.values()]
         done = sum(len(seeds) for of in mine for seeds in of.done.values())
         left = sum(len(of.open) for of in mine)
         rows.append((title, *(str(said.count(word)) for word in AGREEMENTS), str(done), str(done + left)))
@@ -83,8 +85,8 @@ def _setting(name: str, of: Setting) -> Iterator[str]:
     yield f"{data}, {of.scenario.model.name}, {of.scenario.devices} devices, {rounds.max} rounds.\n"
     once, often = (beside(of.scenario.published, of.runs, ending, of.scenario.task) for ending in (1, ENDING))
     if once:
-        yield from table(TABLE, [_number(*both) for both in zip(once, often, strict=True)])
-    if compared := [_lead(*both) for both in zip(leads(of), leads(of, ENDING), strict=True)]:
+        yield from table(TABLE, [_number(of, *both) for both in zip(once, often, strict=True)])
+    if compared := [_lead(of, *both) for both in zip(leads(of), leads(of, ENDING), strict=True)]:
         yield ""
         yield from table(LEADS, compared)
     for text in (*_told(of), of.why, *_stale(of), *_played(of)):
@@ -92,16 +94,21 @@ def _setting(name: str, of: Setting) -> Iterator[str]:
             yield f"\n{text}"
 
 
-def _number(once: Mapping[str, Any], often: Mapping[str, Any]) -> Sequence[str]:
+def _number(of: Setting, once: Mapping[str, Any], often: Mapping[str, Any]) -> Sequence[str]:
     share = once["kind"] in ("final", "gap")
     unit = Unit("", 1.0, 4 if share else 2 if once["kind"] == "part" else None)
     last = units.spread(often["ours"], unit) if share else ""
     said = (once["label"], once["what"], once["source"], unit.show(once["theirs"]), units.spread(once["ours"], unit))
-    return (*said, last, str(once["of"]))
+    ends = [each.rows[-1]["round"] + 1 if each.rows else 0 for each in of.done[once["label"]].values()]
+    stopped = sum(end < of.scenario.rounds.max for end in ends)
+    return (*said, last, f"{once['of']} ({stopped} stopped)" if stopped else str(once["of"]))
 
 
-def _lead(once: Lead, often: Lead) -> Sequence[str]:
-    return (*row(once, 4), *(("", "") if once.ratio else row(often, 4)[-2:]), str(once.of))
+def _lead(of: Setting, once: Lead, often: Lead) -> Sequence[str]:
+    cells = [*row(once, 4), *(("", "") if once.ratio else row(often, 4)[-2:])]
+    if once.of < len(of.scenario.seeds):
+        cells[5], cells[7] = "", ""  # the verdicts
+    return (*cells, str(once.of))
 
 
 def row(lead: Lead, digits: int = 3) -> Sequence[str]:

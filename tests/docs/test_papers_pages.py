@@ -95,7 +95,9 @@ def check(page, name, folder):
         if digits == 4:
             last = values(ran[label], what, 5)
             assert often == shown(fmean(last.values()), last.values(), 4), (name, label, what)
-        assert int(seeds) == len(each)
+        last = load(f"papers/{name}").rounds.max
+        stopped = sum(not rows or int(rows[-1]["round"]) < last for rows in ran[label].values())
+        assert seeds == (f"{len(each)} ({stopped} stopped)" if stopped else str(len(each)))
     for label, what, where, theirs, ours, said, often, too, both in leads:
         base, theirs_base = bases[what, where]
         baseline = "fedavg" if what.endswith("baseline's") else base
@@ -112,7 +114,10 @@ def check(page, name, folder):
             assert int(both) == len(mine.keys() & its)
             assert theirs == (f"{stated:.2f}x" if ratio else f"{stated:+.4f}")
             assert text.partition(" (")[0] == shown(median(each), each, 2 if ratio else 4), (name, label, what)
-            assert judged == (verdict(stated, each, ratio) if len(each) == len(its) else "undecided")
+            whole = len(mine.keys() & its) >= len(load(f"papers/{name}").seeds)
+            assert judged == (
+                "" if not whole else verdict(stated, each, ratio) if len(each) == len(its) else "undecided"
+            )
     return len(numbers) + len(leads)
 
 
@@ -189,9 +194,19 @@ def test_the_page_of_full_runs_is_that_of_its_files():
     found = {name: setting(name, scenario, RESULTS) for name, scenario in settings([]).items()}
     page = (RESULTS / "README.md").read_text(encoding="utf-8")
     assert page == full_page(found)
+    said = {}
     for name, of in found.items():
         if any(of.done.values()) and not of.stale:
             check(page, name, RESULTS / name)
+            for label, what, where, theirs, _, judged, *_ in tables(page, name)[1]:
+                said.setdefault((name.partition("-")[0], label, what, where, theirs), judged)
+    summary = [line.strip("| ").split(" | ") for line in page.partition("## ")[0].splitlines() if line[:1] == "|"]
+    words = summary[0][1:5]
+    for start, (title, *cells) in zip(papers.PAPERS, summary[2:], strict=True):
+        mine = [judged for (paper, *_), judged in said.items() if paper == start]
+        assert cells[:4] == [str(mine.count(word)) for word in words], title
+        done = [RESULTS / name for name in found if name.startswith(start)]
+        assert cells[4] == str(sum(len(list(folder.glob("*.csv"))) for folder in done))
 
 
 def test_what_is_written_on_fedavg_by_hand_is_in_its_files():
