@@ -10,7 +10,7 @@ from statistics import fmean, median
 
 import pytest
 
-from benchmarks import papers
+from benchmarks import importance, papers
 from emulator.results.full_runs import FullRun, setting
 from emulator.sessions.full_runs import settings
 from emulator.wording.papers_page import full_page
@@ -223,6 +223,23 @@ def test_what_is_written_on_fedavg_by_hand_is_in_its_files():
     assert f"FedAvg is at {two} after 10 rounds" in of[table3]
     assert f"FedAvg is at {one} after 10 rounds" in of[f"{table3}-one-shard"]
     assert f"while with two it is at {two}" in of[f"{table3}-one-shard"]
+
+
+def test_strengths_that_sgd_bears_are_those_that_were_measured():
+    """lr x strength x largest F on MNIST, over three seeds: in the specification, and in the settings' comments."""
+    measured = {name: f"{two_digits(min(each))} to {two_digits(max(each))}" for name, each in importance.kept().items()}
+    text = (ROOT / "docs" / "design" / "algorithms.md").read_text(encoding="utf-8")
+    said = dict(re.findall(r"^\| .* \| `(\w+)` \| ([\d.]+ to [\d.]+) \|$", text, re.M))
+    assert said == measured
+    for file in (ROOT / "scenarios" / "papers").glob("agentimportance-*.yaml"):
+        comment = " ".join(line.lstrip("# ") for line in file.read_text("utf-8").splitlines() if line[:1] == "#")
+        if "λ = 100,000 the F" in comment:
+            assert f"the F of round 1 gives {measured['mean_squared']} (" in comment, file
+            assert f"of the squares of single examples: {measured['empirical']}" in comment, file
+
+
+def two_digits(value):
+    return f"{float(f'{value:.1e}'):.{max(0, 1 - math.floor(math.log10(value)))}f}"
 
 
 @pytest.mark.slow
