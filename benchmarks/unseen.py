@@ -18,6 +18,7 @@ from ruamel.yaml import YAML
 from benchmarks.study import KEPT, regimes, rows
 from emulator.analysis.comparisons import comparisons
 from emulator.analysis.protocol import pairs
+from emulator.record.seal import SEAL
 from emulator.record.targets import Target
 from emulator.results.comparison import OWN, observed
 from emulator.results.results import read
@@ -42,8 +43,8 @@ def main(
 def play(kept: Path, out: Path) -> None:
     """Writes unseen-times.csv and unseen.csv among the tables of a regime."""
     goals = targets(kept)
-    if not (out / "summary.json").is_file():
-        compare(settings(kept, goals), out=out)
+    if not (out / SEAL).is_file():  # not played to the end
+        compare(settings(kept, goals), out=out, force=True)
     seen = observed(read(out).runs)
     found = [each for goal in goals for each in values(OWN, goal, seen, None)]
     made = comparisons(found, pairs(load(str(kept / "protocol.yaml"))))
