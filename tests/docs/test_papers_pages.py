@@ -221,6 +221,11 @@ def test_what_is_written_on_fedavg_by_hand_is_in_its_files():
     assert f"FedAvg reaches 0.85 here in {extremes(table1, 'rounds to accuracy 0.85', 'd')} rounds" in of[table1]
     two, one = (extremes(name, "accuracy", ".2f") for name in (table3, f"{table3}-one-shard"))
     assert f"FedAvg is at {two} after 10 rounds" in of[table3]
+    cnn = table3.replace("mlp", "cnn")
+    assert f"FedAvg is at {extremes(cnn, 'accuracy', '.2f')} after 10 rounds" in of[cnn]
+    fedavg, alone = (values(runs(RESULTS / cnn)[label], "accuracy") for label in ("fedavg", "ewc-only"))
+    assert "to within 0.001;" in of[cnn]
+    assert max(abs(fedavg[seed] - alone[seed]) for seed in fedavg) < 0.001
     assert f"FedAvg is at {one} after 10 rounds" in of[f"{table3}-one-shard"]
     assert f"while with two it is at {two}" in of[f"{table3}-one-shard"]
 
