@@ -53,10 +53,10 @@ def play(kept: Path, out: Path) -> None:
 
 
 def targets(kept: Path) -> list[Target]:
-    """Returns a regime's targets, the main one last."""
-    main = json.loads((kept / "study.json").read_text(encoding="utf-8"))["main"]
+    """Returns a regime's targets up to the main one, which is the last; runs stop there."""
+    main = target(json.loads((kept / "study.json").read_text(encoding="utf-8"))["main"])
     named = dict.fromkeys(row["target"] for row in rows(kept / "tables" / "times.csv"))
-    return [target(name) for name in sorted(named, key=lambda name: name == main)]
+    return sorted((goal for goal in map(target, named) if goal.value <= main.value), key=lambda goal: goal.value)
 
 
 def target(name: str) -> Target:
