@@ -219,6 +219,10 @@ def test_what_is_written_on_fedavg_by_hand_is_in_its_files():
     of = {path.parent.name: path.read_text(encoding="utf-8") for path in RESULTS.glob("*/why.txt")}
     table1, table3 = NAME, NAME.replace("table1", "table3")
     assert f"FedAvg reaches 0.85 here in {extremes(table1, 'rounds to accuracy 0.85', 'd')} rounds" in of[table1]
+    alone = runs(RESULTS / f"{table1}-one-shard")["fedavg"]
+    assert f"it ends at {extremes(f'{table1}-one-shard', 'accuracy', '.2f')} after 100" in of[f"{table1}-one-shard"]
+    assert "reaches 0.85 under one of three seeds" in of[f"{table1}-one-shard"]
+    assert [first(rows, "accuracy", 0.85) < math.inf for rows in alone.values()].count(True) == 1 == len(alone) - 2
     two, one = (extremes(name, "accuracy", ".2f") for name in (table3, f"{table3}-one-shard"))
     assert f"FedAvg is at {two} after 10 rounds" in of[table3]
     cnn = table3.replace("mlp", "cnn")
