@@ -175,8 +175,8 @@ def _setting(name: str, found: Mapping[str, Any], homes: Mapping[str, Mapping[st
         f"network model {scenario.network.model}, {found['host_s']:.0f} s here."
     )
     yield ""
+    twins = [other for other, of in homes.items() if other not in of.values() and name in of.values()]
     for whole, said in ((True, "This is also"), (False, "Some of these runs are those of")):
-        twins = [other for other, of in homes.items() if other not in of.values() and name in of.values()]
         if named := [other for other in twins if (set(homes[other].values()) == {name}) == whole]:
             yield f"{said} the small version of {', '.join(named)}."
             yield ""

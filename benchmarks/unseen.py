@@ -7,7 +7,6 @@ compares it as the study does.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +14,7 @@ from typing import Annotated
 import typer
 from ruamel.yaml import YAML
 
-from benchmarks.study import KEPT, regimes, rows
+from benchmarks.study import KEPT, main_target, regimes, rows
 from emulator.analysis.comparisons import comparisons
 from emulator.analysis.protocol import pairs
 from emulator.record.seal import SEAL
@@ -54,7 +53,7 @@ def play(kept: Path, out: Path) -> None:
 
 def targets(kept: Path) -> list[Target]:
     """Returns a regime's targets up to the main one, which is the last; runs stop there."""
-    main = target(json.loads((kept / "study.json").read_text(encoding="utf-8"))["main"])
+    main = target(main_target(kept.parent.name, kept.name))
     named = dict.fromkeys(row["target"] for row in rows(kept / "tables" / "times.csv"))
     return sorted((goal for goal in map(target, named) if goal.value <= main.value), key=lambda goal: goal.value)
 

@@ -89,8 +89,8 @@ def times(found: Iterable[Values]) -> File:
 
 def _times(found: Values) -> Iterator[Row]:
     for seed, each in found.times.items():
-        head: Row = (found.link, found.target.name, found.label, seed)
         crossing = found.crossings.get(seed)
+        head: Row = (found.link, found.target.name, found.label, seed)
         yield *head, each.time, found.rounds.get(seed), crossing, finite(each.end), finite(found.tau)
 
 
@@ -156,8 +156,13 @@ def _pace(each: Pace) -> Iterator[Row]:
     yield each.label, "all devices", each.joules, "J"
 
 
+def _axes(cells: Iterable[Cell]) -> list[str]:
+    """Returns the axes that the places of these cells have: what is varied over the map."""
+    return list(dict.fromkeys(axis for each in cells for axis in each.place))
+
+
 def _places(name: str, cells: Sequence[Cell]) -> File:
-    axes = list(dict.fromkeys(axis for each in cells for axis in each.place))
+    axes = _axes(cells)
     labels = list(dict.fromkeys(label for each in cells for label in each.chosen))
     headings = (
         *axes,
@@ -178,8 +183,9 @@ def _place(each: Cell, axes: Iterable[str], labels: Sequence[str]) -> Row:
 
 
 def _place_times(name: str, cells: Sequence[Cell]) -> File:
-    """Returns the table of all runs' times to the main target at each place, from which its means and ratios follow."""
-    axes = list(dict.fromkeys(axis for each in cells for axis in each.place))
+    """Returns the table of all runs' times to the main target at each place, in s, from which its means and ratios
+    follow."""
+    axes = _axes(cells)
     rows: list[Row] = [
         (*(each.place.get(axis) for axis in axes), label, each.chosen.get(label), seed, run.time, finite(run.end))
         for each in cells

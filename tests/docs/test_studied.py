@@ -439,7 +439,7 @@ def test_what_is_said_of_other_seeds_is_in_their_tables():
         if row["target"] == main[regime]
     }
     for said, regime, decided in (
-        ("is as small with three labels (1.02)", ("three-labels", "fedcl", "fedavg"), "no"),
+        ("halves with three labels (1.02)", ("three-labels", "fedcl", "fedavg"), "no"),
         ("as large with E = 2 (1.06)", ("two-labels-e2", "fedcl", "fedavg"), "no"),
         ("FedCL is slower with one label too (1.08;", ("one-label", "fedcl", "fedavg"), "yes"),
         ("to the later target 1.15)", ("one-label-late", "fedcl", "fedavg"), "yes"),
