@@ -25,6 +25,8 @@ myst_heading_anchors = 4
 copybutton_prompt_text = "$ "
 
 nb_execution_mode = "force"  # pages of notebooks show what comes out today
+# `sphinx-build -t short` leaves out the long one; Sphinx sets `tags`.
+nb_execution_excludepatterns = ["research.ipynb"] if tags.has("short") else []  # noqa: F821
 nb_execution_in_temp = True
 nb_execution_timeout = 600  # s that a cell may take
 nb_execution_raise_on_error = True

@@ -35,10 +35,11 @@ def text(page):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """The site, built as `make docs` does: a link that leads nowhere, or a page that nothing names, is an error."""
+    """The site, built as `make docs` does: a link that leads nowhere, or a page that nothing names, is an error.  Only
+    one notebook is run here: test_research.py has the other, small."""
     pytest.importorskip("furo", reason="the extra `docs` is not installed")
     out = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "sphinx", "-q", "-n", "-W", "--keep-going", str(DOCS), str(out)]
+    command = [sys.executable, "-m", "sphinx", "-q", "-n", "-W", "--keep-going", "-t", "short", str(DOCS), str(out)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     return out
