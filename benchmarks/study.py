@@ -32,7 +32,7 @@ from emulator.analysis.protocol import protocol_of
 from emulator.analysis.regimes import Place, adjusted
 from emulator.report.regimes import picture
 from emulator.results.comparison import OWN
-from emulator.results.resampling import bounded, figure
+from emulator.results.resampling import Interval, as_bound, bounded, figure
 from emulator.results.restricted import Contrast
 from emulator.wording.markup import escaped, listed
 from emulator.wording.regimes_page import tables, verdict
@@ -44,6 +44,7 @@ DOCS, README = ROOT / "docs", ROOT / "README.md"
 KEPT = DOCS / "studies"
 SMALL = 0.5  # of --scale, below which the quick version is played
 FIRST, ROWS = "two-labels", ("fedavg", "fedcl", "fedcurv")  # README's regime, and its rows
+SHOWN = ("fedcl", "fedcurv", "fedcurv-int8", "agents", "agents-mean", "scaffold")  # columns of the page's first table
 Row = dict[str, str]
 
 
@@ -163,7 +164,34 @@ def blocks() -> dict[str, str]:
     parts = {name: "\n".join(section(name)) for name in STUDIES if regimes(name)}
     if FIRST in regimes("digits"):
         parts[FIRST] = "\n".join(three_rows(rows(KEPT / "digits" / FIRST / "tables" / "regimes.csv")))
-    return {**parts, "unseen": "\n".join(unseen()), "reading": READ.rstrip()}
+    return {**parts, "ratios": "\n".join(over_baseline()), "unseen": "\n".join(unseen())}
+
+
+def over_baseline() -> Iterator[str]:
+    """Yields the page's first table: the times to the main target of each regime, and to later ones, over FedAvg's."""
+    yield f"| regime | {' | '.join(SHOWN)} |"
+    yield f"| :-- |{' --: |' * len(SHOWN)}"
+    for name, regime in [(study, each) for study in STUDIES for each in regimes(study)]:
+        made = [row for row in rows(KEPT / name / regime / "tables" / "comparisons.csv") if row["base"] == ROWS[0]]
+        known = {(row["target"], row["algorithm"]): row for row in made if row["link"] == OWN}
+        main = main_target(name, regime)
+        later = {goal for goal, _ in known if value_of(goal) > value_of(main)}
+        for goal in (main, *sorted(later, key=value_of)):
+            place = f"[{regime}](#{regime})" + f", to {value_of(goal):g}" * (goal != main)
+            yield f"| {place} | {' | '.join(over(known[goal, label]) for label in SHOWN)} |"
+
+
+def value_of(goal: str) -> float:
+    """Returns the value of a target, `accuracy 0.8888 held 3`."""
+    return float(goal.split()[1])
+
+
+def over(row: Row) -> str:
+    """Returns the ratio of a comparison as text, as a bound if runs did not reach the target, and ✓ if significant."""
+    of, reached, base = (int(row[key]) for key in ("of", "reached", "base reached"))
+    ratio, low, high = (float(row[key]) for key in ("ratio", "low", "high"))
+    told = Interval(ratio, low, high, float(row["p"]), bound=as_bound(reached < of, base < of)).text()
+    return f"{told} ✓" if row["decided"] == "yes" else told
 
 
 def unseen() -> Iterator[str]:
@@ -227,7 +255,10 @@ def section(name: str) -> Iterator[str]:
 
 def second_page() -> str:
     """Returns the text of docs/study-regimes.md: what each regime's own page says, without figures."""
-    parts = ["# The regimes, one by one\n\nMade by `python -m benchmarks.study`; [the study](study.md) has the map.\n"]
+    parts = [
+        "# The regimes, one by one\n\nMade by `python -m benchmarks.study`; [the study](study.md) has the map.\n",
+        f"## How to read the tables\n\n{READ}",
+    ]
     for name, regime in [(study, each) for study in STUDIES for each in regimes(study)]:
         _, _, body = (KEPT / name / regime / "whole.txt").read_text(encoding="utf-8").partition("\n")
         parts.append(f"## {name}-{regime}\n{re.sub('^#', '##', body, flags=re.M)}")

@@ -39,20 +39,23 @@ READ = """\
   separately from other pairs. A difference is significant (✓) if its corrected p is below 0.05. The brackets are not
   corrected, so 1.23 [1.08, 1.42] may not be significant although it excludes 1. Not significant does not mean equal.
   With five seeds there are intervals but no significance; six are enough for one comparison, eight for up to 500.
+  A verdict lists which algorithms are slower than the one with the lowest mean time. These p-values are corrected over
+  all others; that it has the lowest was seen in the same runs. Ratios of rounds, and of seconds per round, have
+  intervals, but are not tested.
 - **Map and recorded links.** On the map of one regime and on recorded links, each point has its own 95 % interval,
   without correction. On the map over regimes, the p-values of a question (two algorithms, or all) are corrected
   together over all regimes and links. All points of a regime replay the same runs, so they are not independent
   evidence.
 - **Placebo.** An algorithm whose importance means nothing, for example because its values are shuffled. If it does as
   well as the original, importance is not what helps. If it is slower, importance helps only if it also takes more
-  rounds, because it has settings of its own, and with more epochs each round takes longer. If the penalty has no
-  effect, a placebo shows nothing either. Placebos are compared on the study's own links only.
+  rounds (the interval lies above 1), because it has settings of its own, and with more epochs each round takes longer.
+  If the penalty has no effect, a placebo shows nothing either. Placebos are compared on the study's own links only.
 - **Null (without penalty).** An algorithm whose penalty is 0. It must learn exactly what the baseline learns; if it
   does not, the study is invalid.
 - **Leverage.** How far the penalty can hold back a weight in one round: learning rate x steps x the penalty's second
   derivative, which is 2 x strength x importance (of importance from agents half of that), at the 99th percentile of all
-  weights. Below 0.01 the penalty has no effect beyond chance: even the
-  smallest change of a weight changes the times of single seeds.
+  weights. Below 0.01 the penalty has no effect beyond chance: even the smallest change of a weight changes the times of
+  single seeds.
 - **Control.** An algorithm that uses the same data on the server as FedCL, without its importance. Controls are not
   ranked.
 - **Row.** An algorithm that is shown but not ranked, such as one with a paper's own importance and learning rate.

@@ -1,0 +1,133 @@
+"""What docs/study.md says in words is so in the tables of docs/studies."""
+
+import re
+
+import pytest
+
+from benchmarks import study as made
+from tests.docs.test_studied import IDLE, KEPT, STUDY, TRIPLE, at, by_hand, rounds_to, rows
+
+TEXT = " ".join(by_hand(STUDY).split())
+REGIMES = [regime for _, regime in KEPT]
+UNEVEN = {regime for regime in REGIMES if not regime.startswith("ten-labels")}
+CNN = {"two-labels-cnn", "ten-labels-cnn"}
+LATER = "accuracy 0.9 held 3"  # on MNIST
+
+
+def study_of(regime):
+    return "mnist" if regime.startswith("mnist") else "digits"
+
+
+def row_of(regime, table, label, base="fedavg", goal=None):
+    aim = label, base, goal or made.main_target(study_of(regime), regime)
+    (found,) = (row for row in rows(study_of(regime), regime, table) if at(row) == aim)
+    return found
+
+
+def faster(label, goal=None, of=REGIMES):
+    """The regimes in which an algorithm is significantly faster than FedAvg."""
+    found = {regime: row_of(regime, "comparisons", label, goal=goal) for regime in of}
+    return {regime for regime, row in found.items() if row["decided"] == "yes" and float(row["ratio"]) < 1}
+
+
+def rounds(label, base="fedavg"):
+    """The regimes in which the interval of a ratio of rounds lies below 1, and those in which it lies above."""
+    found = {regime: row_of(regime, "reasons", label, base) for regime in REGIMES}
+    known = {regime: row for regime, row in found.items() if row["rounds ratio"]}
+    fewer = {regime for regime, row in known.items() if float(row["rounds ratio high"]) < 1}
+    return fewer, {regime for regime, row in known.items() if float(row["rounds ratio low"]) > 1}
+
+
+def test_who_is_significantly_faster_than_fedavg():
+    assert faster("fedcl") == faster("fedcl-n10") == faster("fedcurv") == set()
+    assert faster("fedcurv-int8") == {"five-labels", "ten-labels"}
+    assert rounds_to("0.99", float(row_of("ten-labels", "comparisons", "fedcurv-int8")["ratio"]))
+    assert faster("agents") == faster("agents-mean") == {"three-labels", "five-labels"}
+    assert faster("scaffold") == UNEVEN - CNN - {"one-label", "mnist-two-labels"}
+    assert faster("scaffold", LATER, ["mnist-two-labels"])
+    labels = {row["algorithm"] for row in rows("digits", "two-labels-cnn", "comparisons") if row["base"] == "fedavg"}
+    assert {label: won for label in labels if (won := faster(label, of=CNN))} == {}
+
+
+def test_the_first_table_has_the_comparisons_with_fedavg():
+    table = re.search(r"<!-- ratios -->\n(.*?)<!-- end of ratios -->", STUDY, re.S)[1]
+    head, _, *lines = ([cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines())
+    assert len(lines) == len(KEPT) + 1
+    for place, *cells in lines:
+        regime, later = re.match(r"\[(.*?)\]", place)[1], place.endswith(", to 0.9")
+        for label, cell in zip(head[1:], cells, strict=True):
+            row = row_of(regime, "comparisons", label, goal=LATER if later else None)
+            assert cell.endswith("✓") == (row["decided"] == "yes")
+            assert cell.startswith("≥") == (int(row["reached"]) < int(row["of"]))
+            said = zip(TRIPLE.search(cell).groups(), ("ratio", "low", "high"), strict=True)
+            assert [end for end, key in said if end != "∞" and not rounds_to(end, float(row[key]))] == []
+
+
+def test_whose_number_of_rounds_differs():
+    """Intervals, which the page says are not tested."""
+    assert rounds("fedcl") == (set(), set())
+    assert rounds("fedcurv") == ({"ten-labels-cnn"}, set())
+    assert {"one-label", "two-labels"} <= rounds("agents")[0]
+    for label in ("fedcl", "fedcurv"):
+        assert rounds(f"{label}-shuffled", label)[1] == set()
+    slower = [row_of(regime, "comparisons", "fedcl-shuffled", "fedcl")["decided"] for regime in REGIMES]
+    assert set(slower) == {"no"}
+
+
+@pytest.mark.parametrize(("label", "number"), [("fedcl-n10", "five"), ("fedcurv-int8", "seven"), ("agents", "three")])
+def test_how_often_the_penalty_of_others_was_switched_off(label, number):
+    texts = [(made.KEPT / study / regime / "whole.txt").read_text("utf-8") for study, regime in KEPT]
+    off = [1 for text in texts for name, idle, of in IDLE.findall(text) if name == label and 2 * int(idle) > int(of)]
+    assert len(off) == {"three": 3, "five": 5, "seven": 7}[number]
+    named = "importance from agents in three" if label == "agents" else f"`{label}` in {number}"
+    assert named in TEXT
+
+
+def chosen(regime, label):
+    """What the search chose for a regime's own links."""
+    (row,) = (
+        row
+        for row in rows(study_of(regime), regime, "tuning")
+        if (row["algorithm"], row["tuned for"]) == (label, "own links")
+    )
+    return dict(part.split(" = ") for part in row["settings"].split(", ")) | {"reached": row["reached"]}
+
+
+def test_what_the_searches_chose():
+    def epochs(regime, label):
+        return int(chosen(regime, label).get("epochs", 0))
+
+    unlike = {regime for regime in REGIMES if epochs(regime, "fedcurv") != epochs(regime, "fedcurv-shuffled")}
+    assert unlike == {"one-label", "five-labels", "two-labels-cnn"}
+    assert {epochs(regime, "fedcurv-shuffled") for regime in unlike} == {20}
+    assert {epochs(regime, "fedcurv") for regime in unlike} == {5, 10}
+    assert (epochs("ten-labels-cnn", "fedcurv"), epochs("ten-labels-cnn", "fedavg")) == (40, 10)
+    assert (epochs("five-labels", "agents-shuffled"), epochs("five-labels", "agents")) == (10, 20)
+    lr = {label: float(chosen("mnist-two-labels", label)["lr"]) for label in ("agents", "agents-mean")}
+    assert lr["agents"] < lr["agents-mean"]
+    assert chosen("two-labels-e2", "agents-mean")["lr"] == "0.15"
+    others = {chosen("two-labels-e2", label)["lr"] for label in ("fedavg", *made.SHOWN) if label != "agents-mean"}
+    assert others == {"0.3"}
+    assert chosen("two-labels-cnn", "scaffold")["reached"] == "1"
+    found = [row for pair in KEPT for row in rows(*pair, "tuning") if row["tuned for"] == "own links"]
+    edge = sum(bool(row["at the edge"]) for row in found)
+    assert f"Of {len(found)} settings that were chosen for these links, {edge} lie at an edge" in TEXT
+
+
+def test_where_importance_from_agents_pays():
+    gains = {
+        (row["regime"], row["up_mbit_s"]): (row["winner"], float(row["ratio"]))
+        for row in made.rows(made.KEPT / "digits" / "pays.csv")
+        if row["question"] == "agents or fedavg"
+    }
+    for regime in ("three-labels", "five-labels"):
+        assert {gains[regime, uplink][0] for uplink in ("1.0", "3.0", "10.0")} == {"agents"}
+        assert {gains[regime, uplink][0] for uplink in ("0.1", "0.3")} == {"undecided"}
+        own = 1 / float(row_of(regime, "comparisons", "agents")["ratio"])
+        assert min(gains[regime, uplink][1] for uplink in ("3.0", "10.0")) > own
+    assert row_of("mnist-two-labels", "comparisons", "agents", goal=LATER)["reached"] == "3"
+
+
+def test_where_scaffold_gets_lost():
+    assert row_of("two-labels-cnn", "comparisons", "scaffold")["reached"] == "0"
+    assert row_of("two-labels-e2", "unseen", "scaffold")["decided"] == "no"
