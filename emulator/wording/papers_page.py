@@ -38,8 +38,9 @@ algorithm differs from the baseline, a second table has the median of our differ
 
 {RULE}
 There is no verdict before an algorithm was run with all seeds. A run is stopped if no reply can be used for some
-rounds, as when training diverges; its last accuracy counts. The table below counts verdicts at the end of the runs.
-Settings that read one published number in different ways count once, as the first of them.
+rounds, as when training diverges; its last accuracy counts, but there is no verdict if all of an algorithm's runs were
+stopped. The table below counts verdicts at the end of the runs. Where several settings read one published number in
+different ways, only the one that `fedlapse papers` lists first is counted.
 """
 TABLE = ("algorithm", "", "where", "published", "ours", f"mean of the last {ENDING}", "seeds")
 LEADS = ("compared with the baseline", "", "where", "published", "ours", "", f"mean of the last {ENDING}", "", "seeds")
@@ -60,7 +61,7 @@ def _summary(found: Mapping[str, Setting]) -> Iterator[str]:
     rows = []
     for start, title in PAPERS.items():
         mine = [of for name, of in found.items() if name.startswith(start)]
-        known = [lead for of in reversed(mine) for lead in leads(of) if lead.of >= len(of.scenario.seeds)]
+        known = [lead for of in reversed(mine) for lead in leads(of) if _judged(of, lead)]
         said = [*{(lead.label, lead.what, lead.source, lead.theirs): lead.agrees for lead in known}.values()]
         done = sum(len(seeds) for of in mine for seeds in of.done.values())
         left = sum(len(of.open) for of in mine)
@@ -99,16 +100,26 @@ def _number(of: Setting, once: Mapping[str, Any], often: Mapping[str, Any]) -> S
     unit = Unit("", 1.0, 4 if share else 2 if once["kind"] == "part" else None)
     last = units.spread(often["ours"], unit) if share else ""
     said = (once["label"], once["what"], once["source"], unit.show(once["theirs"]), units.spread(once["ours"], unit))
-    ends = [each.rows[-1]["round"] + 1 if each.rows else 0 for each in of.done[once["label"]].values()]
-    stopped = sum(end < of.scenario.rounds.max for end in ends)
+    stopped = _stopped(of, once["label"])
     return (*said, last, f"{once['of']} ({stopped} stopped)" if stopped else str(once["of"]))
 
 
 def _lead(of: Setting, once: Lead, often: Lead) -> Sequence[str]:
     cells = [*row(once, 4), *(("", "") if once.ratio else row(often, 4)[-2:])]
-    if once.of < len(of.scenario.seeds):
+    if not _judged(of, once):
         cells[5], cells[7] = "", ""  # the verdicts
     return (*cells, str(once.of))
+
+
+def _judged(of: Setting, lead: Lead) -> bool:
+    """Returns True if an algorithm was run with all seeds, and not all of its runs were stopped."""
+    return lead.of >= len(of.scenario.seeds) and _stopped(of, lead.label) < lead.of
+
+
+def _stopped(of: Setting, label: str) -> int:
+    """Returns how many runs of an algorithm ended before their last round."""
+    ends = [played.rows[-1]["round"] + 1 if played.rows else 0 for played in of.done[label].values()]
+    return sum(end < of.scenario.rounds.max for end in ends)
 
 
 def row(lead: Lead, digits: int = 3) -> Sequence[str]:
