@@ -1,8 +1,7 @@
 """How many words of docs/ are written by hand: `python -m benchmarks.words`.
 
 Code blocks, tables, comments and link targets are not counted, nor pages, and parts of pages between two marks, that
-the program or a study writes. The
-sentences of the scripts that write such pages are counted in these scripts.
+the program or a study writes.  The sentences of the scripts that write such pages are counted in these scripts.
 """
 
 import ast
