@@ -1,10 +1,14 @@
 """What docs/study.md says in words is so in the tables of docs/studies."""
 
 import re
+from collections import Counter
 
 import pytest
 
 from benchmarks import study as made
+from emulator.lab.build import lab_of
+from emulator.lab.lab import CPU
+from scenarios.load import load
 from tests.docs.test_studied import IDLE, KEPT, STUDY, TRIPLE, at, by_hand, rounds_to, rows
 
 TEXT = " ".join(by_hand(STUDY).split())
@@ -93,10 +97,37 @@ def chosen(regime, label):
     return dict(part.split(" = ") for part in row["settings"].split(", ")) | {"reached": row["reached"]}
 
 
-def test_what_the_searches_chose():
-    def epochs(regime, label):
-        return int(chosen(regime, label).get("epochs", 0))
+def epochs(regime, label):
+    """0 where the regime gives them."""
+    return int(chosen(regime, label).get("epochs", 0))
 
+
+def pace(regime, label):
+    (found,) = (
+        row
+        for row in rows(study_of(regime), regime, "regimes")
+        if (row["algorithm"], row["base"]) == (label, "fedavg") and row["seconds a round"]
+    )
+    return float(found["seconds a round"])
+
+
+def test_how_much_longer_rounds_are():
+    longer = {regime: round(100 * (pace(regime, "fedcl") - 1)) for regime in REGIMES}
+    most = max(found for regime, found in longer.items() if regime not in CNN | {"mnist-two-labels"})
+    assert max(longer[regime] for regime in CNN) == longer["mnist-two-labels"] == 12
+    assert f"up to {most} % longer than FedAvg's, 12 % with a CNN and on MNIST." in TEXT
+    alike = [regime for regime in REGIMES if epochs(regime, "fedcurv") == epochs(regime, "fedavg")]
+    assert len(alike) >= 10
+    *found, mnist = sorted(pace(regime, "fedcurv") for regime in alike)
+    assert mnist == pace("mnist-two-labels", "fedcurv")
+    assert f"makes rounds {found[0]:.1f} to {mnist:.1f} times as long" in TEXT
+    assert (
+        f"rounds are {found[0]:.1f} to {found[-1]:.1f} times as long as FedAvg's on digits, {mnist:.1f} times on"
+        in TEXT
+    )
+
+
+def test_what_the_searches_chose():
     unlike = {regime for regime in REGIMES if epochs(regime, "fedcurv") != epochs(regime, "fedcurv-shuffled")}
     assert unlike == {"one-label", "five-labels", "two-labels-cnn"}
     assert {epochs(regime, "fedcurv-shuffled") for regime in unlike} == {20}
@@ -131,3 +162,32 @@ def test_where_importance_from_agents_pays():
 def test_where_scaffold_gets_lost():
     assert row_of("two-labels-cnn", "comparisons", "scaffold")["reached"] == "0"
     assert row_of("two-labels-e2", "unseen", "scaffold")["decided"] == "no"
+
+
+def test_where_importance_from_agents_loses():
+    lost = {regime for regime in REGIMES if row_of(regime, "comparisons", "agents")["decided"] == "yes"} - faster(
+        "agents"
+    )
+    assert lost == {*CNN, "two-labels-late", "mnist-two-labels"}
+
+
+def test_where_scaffold_is_the_fastest_of_all_on_mnist():
+    found = made.rows(made.KEPT / "mnist" / "pays.csv")
+    won = {row["up_mbit_s"] for row in found if (row["question"], row["winner"]) == ("all ranked", "scaffold")}
+    assert won == {"3.0", "10.0", "100.0"}
+
+
+def test_how_many_labels_a_device_has():
+    """A shard can hold two."""
+    found = {}
+    for regime in ("one-label", "two-labels"):
+        scenario = load(str(made.KEPT / "digits" / regime / "protocol.yaml"))
+        lab = lab_of(scenario, [CPU])
+        counts = [of for seed in scenario.seeds for of in lab.label_counts(seed).values()]
+        found[regime] = Counter(sum(map(bool, of)) for of in counts)
+    assert found["one-label"].keys() == {1, 2}
+    assert (
+        f"in `one-label` {100 * found['one-label'][2] / found['one-label'].total():.0f} % of devices have two" in TEXT
+    )
+    assert found["two-labels"].keys() == {1, 2, 3, 4}
+    assert found["two-labels"][2] > found["two-labels"].total() / 2
