@@ -30,6 +30,7 @@ from emulator.analysis.cells import AXES, Cell
 from emulator.analysis.explanations import READ, WHEN
 from emulator.analysis.protocol import protocol_of
 from emulator.analysis.regimes import Place, adjusted
+from emulator.record.targets import Target
 from emulator.report.regimes import picture
 from emulator.results.comparison import OWN
 from emulator.results.resampling import Interval, as_bound, bounded, figure
@@ -175,15 +176,16 @@ def over_baseline() -> Iterator[str]:
         made = [row for row in rows(KEPT / name / regime / "tables" / "comparisons.csv") if row["base"] == ROWS[0]]
         known = {(row["target"], row["algorithm"]): row for row in made if row["link"] == OWN}
         main = main_target(name, regime)
-        later = {goal for goal, _ in known if value_of(goal) > value_of(main)}
-        for goal in (main, *sorted(later, key=value_of)):
-            place = f"[{regime}](#{regime})" + f", to {value_of(goal):g}" * (goal != main)
+        later = {goal for goal, _ in known if target(goal).value > target(main).value}
+        for goal in (main, *sorted(later, key=lambda goal: target(goal).value)):
+            place = f"[{regime}](#{regime})" + f", to {target(goal).value:g}" * (goal != main)
             yield f"| {place} | {' | '.join(over(known[goal, label]) for label in SHOWN)} |"
 
 
-def value_of(goal: str) -> float:
-    """Returns the value of a target, `accuracy 0.8888 held 3`."""
-    return float(goal.split()[1])
+def target(name: str) -> Target:
+    """Returns the target of this name, such as `accuracy 0.8888 held 3`."""
+    metric, value, *held = name.split()
+    return Target(metric, float(value), int(held[1]) if held else 1)
 
 
 def over(row: Row) -> str:

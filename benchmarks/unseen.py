@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 from ruamel.yaml import YAML
 
-from benchmarks.study import KEPT, main_target, regimes, rows
+from benchmarks.study import KEPT, main_target, regimes, rows, target
 from emulator.analysis.comparisons import comparisons
 from emulator.analysis.protocol import pairs
 from emulator.record.seal import SEAL
@@ -60,12 +60,6 @@ def targets(kept: Path) -> list[Target]:
     main = target(main_target(kept.parent.name, kept.name))
     named = dict.fromkeys(row["target"] for row in rows(kept / "tables" / "times.csv"))
     return sorted((goal for goal in map(target, named) if goal.value <= main.value), key=lambda goal: goal.value)
-
-
-def target(name: str) -> Target:
-    """Returns the target of this name, such as `accuracy 0.8888 held 3`."""
-    metric, value, *held = name.split()
-    return Target(metric, float(value), int(held[1]) if held else 1)
 
 
 def settings(kept: Path, goals: Sequence[Target]) -> dict[str, object]:

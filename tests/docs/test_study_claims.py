@@ -9,17 +9,13 @@ from benchmarks import study as made
 from emulator.lab.build import lab_of
 from emulator.lab.lab import CPU
 from scenarios.load import load
-from tests.docs.test_studied import IDLE, KEPT, STUDY, TRIPLE, at, by_hand, rounds_to, rows
+from tests.docs.test_studied import IDLE, KEPT, STUDY, TRIPLE, at, by_hand, rounds_to, rows, study_of
 
 TEXT = " ".join(by_hand(STUDY).split())
 REGIMES = [regime for _, regime in KEPT]
 UNEVEN = {regime for regime in REGIMES if not regime.startswith("ten-labels")}
 CNN = {"two-labels-cnn", "ten-labels-cnn"}
 LATER = "accuracy 0.9 held 3"  # on MNIST
-
-
-def study_of(regime):
-    return "mnist" if regime.startswith("mnist") else "digits"
 
 
 def row_of(regime, table, label, base="fedavg", goal=None):
@@ -165,10 +161,8 @@ def test_where_scaffold_gets_lost():
 
 
 def test_where_importance_from_agents_loses():
-    lost = {regime for regime in REGIMES if row_of(regime, "comparisons", "agents")["decided"] == "yes"} - faster(
-        "agents"
-    )
-    assert lost == {*CNN, "two-labels-late", "mnist-two-labels"}
+    differ = {regime for regime in REGIMES if row_of(regime, "comparisons", "agents")["decided"] == "yes"}
+    assert differ - faster("agents") == {*CNN, "two-labels-late", "mnist-two-labels"}
 
 
 def test_where_scaffold_is_the_fastest_of_all_on_mnist():
@@ -186,8 +180,7 @@ def test_how_many_labels_a_device_has():
         counts = [of for seed in scenario.seeds for of in lab.label_counts(seed).values()]
         found[regime] = Counter(sum(map(bool, of)) for of in counts)
     assert found["one-label"].keys() == {1, 2}
-    assert (
-        f"in `one-label` {100 * found['one-label'][2] / found['one-label'].total():.0f} % of devices have two" in TEXT
-    )
+    share = found["one-label"][2] / found["one-label"].total()
+    assert f"in `one-label` {100 * share:.0f} % of devices have two" in TEXT
     assert found["two-labels"].keys() == {1, 2, 3, 4}
     assert found["two-labels"][2] > found["two-labels"].total() / 2
