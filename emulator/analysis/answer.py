@@ -9,6 +9,7 @@ from emulator.analysis.cells import Border, Cell
 from emulator.analysis.protocol import main_target, protocol_of
 from emulator.record.targets import Target
 from emulator.results.comparison import OWN, Comparison
+from emulator.results.leverage import Leverage
 from emulator.results.times import Values
 from emulator.results.why import Pace, Why
 from emulator.tuning.results import Founds
@@ -40,6 +41,7 @@ class Answer:
     comparisons: Sequence[Comparison]
     whys: Sequence[Why]
     paces: Sequence[Pace]
+    leverages: Sequence[Leverage] = ()
     nulls: Sequence[Null] = ()
     unknown: Sequence[str] = ()  # sentences: replays that were not possible
     cells: Sequence[Cell] = ()

@@ -39,9 +39,9 @@ READ = """\
   separately from other pairs. A difference is significant (✓) if its corrected p is below 0.05. The brackets are not
   corrected, so 1.23 [1.08, 1.42] may not be significant although it excludes 1. Not significant does not mean equal.
   With five seeds there are intervals but no significance; six are enough for one comparison, eight for up to 500.
-  A verdict lists which algorithms are slower than the one with the lowest mean time. These p-values are corrected over
-  all others; that it has the lowest was seen in the same runs. Ratios of rounds, and of seconds per round, have
-  intervals, but are not tested.
+  A verdict lists which algorithms are slower than the one with the lowest mean time. Each of these pairs is corrected
+  as any other, and not for the number of algorithms in the list; that one has the lowest mean time was seen in the same
+  runs. Ratios of rounds, and of seconds per round, have intervals, but are not tested.
 - **Map and recorded links.** On the map of one regime and on recorded links, each point has its own 95 % interval,
   without correction. On the map over regimes, the p-values of a question (two algorithms, or all) are corrected
   together over all regimes and links. All points of a regime replay the same runs, so they are not independent

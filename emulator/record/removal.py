@@ -22,8 +22,8 @@ OF_A_REPORT = (
 )
 OF_A_STUDY = ("ratios", "times", "pace", "map", "map-*-*", "traces", "pays")
 TABLES = (
-    *("tuning", "times", "comparisons", "reasons", "rounds", "map", "map-times", "map-*-*", "borders", "traces"),
-    *("traces-*-*", "nulls", "pays", "regimes"),
+    *("tuning", "times", "comparisons", "reasons", "rounds", "leverage", "map", "map-times", "map-*-*", "borders"),
+    *("traces", "traces-*-*", "nulls", "pays", "regimes"),
 )
 WRITTEN = {  # kind of folder -> patterns of the names that fedlapse writes there
     "results": (*OF_RESULTS, SEAL),

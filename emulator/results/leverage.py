@@ -20,6 +20,24 @@ class Warned(NamedTuple):
     text: str
 
 
+class Leverage(NamedTuple):
+    """How far a penalty could pull the weights in one round of a run, as in the round's record."""
+
+    label: str
+    seed: int
+    round: int  # from 1
+    p99: float  # learning rate x steps x the penalty's second derivative: the 99th percentile over weights
+    step: float  # learning rate x the penalty's largest second derivative
+    identity: bool  # True if most devices used 1 for every weight in place of Ω
+
+
+def leverages(label: str, seed: int, rows: Rows) -> Iterator[Leverage]:
+    """Yields the leverage in each round of a run that has a penalty."""
+    for row in rows:
+        if "p99" in (found := row["leverage"]):
+            yield Leverage(label, seed, row["round"] + 1, found["p99"], found["step"], _is_identity(row))
+
+
 def warnings(rows: Rows, momentum: float | None) -> Iterator[Warned]:
     """Yields warnings about the penalty in these rounds: it does nothing (idle), or is too strong for the learning rate
     (stiff).  A round counts for one of these at most.

@@ -23,6 +23,7 @@ from emulator.record.removal import remove, written
 from emulator.record.targets import Target
 from emulator.record.writing import replace_file
 from emulator.results.comparison import OWN
+from emulator.results.leverage import leverages
 from emulator.results.observed import Observed, Runs
 from emulator.results.results import read
 from emulator.results.why import pace
@@ -269,6 +270,13 @@ class Studying:
             comparisons=compared,
             whys=list(analysis.reasons(found, own, pairs(self.scenario), OWN)),
             paces=[pace(label, of) for label, of in own.items()],
+            leverages=[
+                each
+                for label, of in own.items()
+                if label in self._told
+                for seed, run in of.items()
+                for each in leverages(label, seed, run.rows)
+            ],
             nulls=analysis.nulls(runs, self.protocol.nulls, self.scenario.algorithms[0].name),
             unknown=unknown,
             warnings=[text for _, text in failures(seen)]

@@ -48,6 +48,7 @@ def tables(answer: Answer) -> dict[str, File]:
         compared(answer.comparisons),
         File("reasons.csv", REASONS, [_reason(answer, each) for each in answer.whys]),
         File("rounds.csv", PACE, [row for each in answer.paces for row in _pace(each)]),
+        File("leverage.csv", LEVERAGE, answer.leverages),
         _places("map.csv", answer.cells),
         _place_times("map-times.csv", answer.cells),
         *(_places(f"map-{one}-{other}.csv", each) for (one, other), each in answer.duels.items()),
@@ -154,6 +155,9 @@ def _pace(each: Pace) -> Iterator[Row]:
     for what, size in each.bytes.items():
         yield each.label, what, size, "bytes"
     yield each.label, "all devices", each.joules, "J"
+
+
+LEVERAGE = ("algorithm", "seed", "round", "leverage, 99th percentile", "lr x largest second derivative", "identity")
 
 
 def _axes(cells: Iterable[Cell]) -> list[str]:

@@ -93,7 +93,8 @@ def test_ratios_follow_from_the_seconds_of_the_runs(study, regime, seconds, tabl
         expected = restricted_mean(mine, tau) / restricted_mean(base, tau)
         assert float(row["ratio"]) == pytest.approx(expected, rel=1e-9), row
         again = contrast(mine, base, tau)
-        assert (again.low, again.high, again.p) == tuple(float(row[key]) for key in ("low", "high", "p")), row
+        known = tuple(float(row[key]) for key in ("low", "high", "p"))
+        assert (again.low, again.high, again.p) == pytest.approx(known, rel=1e-9), row  # logarithms differ by processor
 
 
 def holm(ps):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from emulator.results.leverage import Warned, warnings
+from emulator.results.leverage import Leverage, Warned, leverages, warnings
 from emulator.results.summary import summarise
 from emulator.wording.tables import warnings as of_all
 
@@ -24,6 +24,16 @@ def identity(mu: float, p99: float, share: float = 1.0) -> dict[str, Any]:
 
 def said(rows: Sequence[Mapping[str, Any]], momentum: float | None = 0.0) -> list[Warned]:
     return list(warnings(rows, momentum))
+
+
+def test_each_round_with_a_penalty_has_its_leverage() -> None:
+    rows = [{"leverage": {}, "numbers": {}}, row(0.02), identity(1.0, 2.2), identity(1.0, 0.3, share=0.4)]
+    found = list(leverages("fedcl", 7, [{"round": number, **each} for number, each in enumerate(rows)]))
+    assert found == [
+        Leverage("fedcl", 7, 2, 0.02, 0.1, False),
+        Leverage("fedcl", 7, 3, 2.2, 0.1, True),
+        Leverage("fedcl", 7, 4, 0.3, 0.1, False),
+    ]
 
 
 def test_a_penalty_that_is_seen_and_stable_is_not_warned_of() -> None:

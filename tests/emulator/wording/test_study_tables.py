@@ -13,6 +13,7 @@ from emulator.analysis import analysis
 from emulator.analysis.answer import Null
 from emulator.analysis.cells import cell
 from emulator.results.comparison import OWN
+from emulator.results.leverage import Leverage
 from emulator.results.restricted import Timed
 from emulator.wording.study_files import File, tables
 from emulator.wording.study_verdict import verdict
@@ -135,6 +136,18 @@ def test_the_search_tells_edges_of_each_clock():
 def test_nulls_count_rounds_from_1():
     made = answer(nulls=[Null("fedcl-0", 1, 4, None), Null("fedcl-0", 2, 4, 2)])
     assert tables(made)["nulls.csv"].rows == [("fedcl-0", 1, 4, None, True), ("fedcl-0", 2, 4, 3, False)]
+
+
+def test_each_round_has_its_leverage():
+    made = answer(leverages=[Leverage("fedcl", 1, 1, 0.004, 0.1, False), Leverage("fedcl", 1, 2, 2.2, 3.0, True)])
+    assert cells(tables(made)["leverage.csv"])[1] == {
+        "algorithm": "fedcl",
+        "seed": "1",
+        "round": "2",
+        "leverage, 99th percentile": "2.2",
+        "lr x largest second derivative": "3.0",
+        "identity": "yes",
+    }
 
 
 def test_recorded_links_without_an_uplink_are_counted():
