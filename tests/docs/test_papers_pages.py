@@ -241,6 +241,40 @@ def test_what_is_written_on_fedavg_by_hand_is_in_its_files():
     assert f"while with two it is at {two}" in of[f"{table3}-one-shard"]
 
 
+def test_what_is_written_on_importance_by_hand_is_in_its_files():
+    """How much of the paper's gain it has, and which runs diverge."""
+    of = {path.parent.name: path.read_text(encoding="utf-8") for path in RESULTS.glob("*/why.txt")}
+    table1, table3 = NAME, NAME.replace("table1", "table3")
+    alone = f"{table3}-one-shard"
+    assert "at a quarter of its size at the end of the runs, and half of it over the last five rounds" in of[table3]
+    assert share_of_gain(table3, "agentimportance") == pytest.approx(1 / 4, abs=0.05)
+    assert share_of_gain(table3, "agentimportance", 5) == pytest.approx(1 / 2, abs=0.1)
+    assert "Importance from agents and its weighted mean then gain half of what they gain in the paper." in of[alone]
+    assert share_of_gain(alone, "agentimportance") == pytest.approx(1 / 2, abs=0.1)
+    assert share_of_gain(alone, "weighted-only") == pytest.approx(1 / 2, abs=0.1)
+    assert "`ewc-only` and `raw` diverge under seed 2, in rounds 9 and 10: from there on" in of[table3]
+    for label in ("ewc-only", "raw"):
+        every = {seed: [row["accuracy"] for row in rows] for seed, rows in runs(RESULTS / table3)[label].items()}
+        assert {seed for seed, each in every.items() if each[7] == each[8] == each[9]} == {2}
+    assert "`ewc-only` and `raw` diverge under two of three seeds" in of[table1]
+    assert [ended(runs(RESULTS / table1)[label].values(), table1) for label in ("ewc-only", "raw")] == [2, 2]
+    assert "the drift of `agentimportance` under one." in of[table1]
+    told = [
+        json.loads((RESULTS / table1 / f"agentimportance-s{seed}.csv").read_text("utf-8").splitlines()[0][2:]).get(
+            "told", []
+        )
+        for seed in (1, 2, 3)
+    ]
+    assert ["drift grew" in " ".join(each) for each in told].count(True) == 1
+
+
+def share_of_gain(name, label, ending=1):
+    """The median gain over FedAvg, as a share of the paper's."""
+    mine, its = (values(runs(RESULTS / name)[each], "accuracy at the end", ending) for each in (label, "fedavg"))
+    paper = {each.label: each.final for each in load(f"papers/{name}").published}
+    return median(mine[seed] - its[seed] for seed in mine) / (paper[label] - paper["fedavg"])
+
+
 def test_strengths_that_sgd_bears_are_those_that_were_measured():
     """lr x strength x largest F on MNIST, over three seeds: in the specification, and in the settings' comments."""
     measured = {name: f"{two_digits(min(each))} to {two_digits(max(each))}" for name, each in importance.kept().items()}

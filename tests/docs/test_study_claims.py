@@ -157,6 +157,9 @@ def test_where_importance_from_agents_pays():
 
 def test_where_scaffold_gets_lost():
     assert row_of("two-labels-cnn", "comparisons", "scaffold")["reached"] == "0"
+    kept = (made.KEPT / "digits" / "two-labels-cnn" / "whole.txt").read_text(encoding="utf-8")
+    assert "scaffold: in 10 of 10 seeds training diverges" in kept
+    assert "accuracy fell from 0.87 back to 0.10" in kept
     assert row_of("two-labels-e2", "unseen", "scaffold")["decided"] == "no"
 
 
