@@ -110,6 +110,7 @@ def keep(name: str, folder: Path) -> None:
         said = (source / "study.md").read_text(encoding="utf-8")
         said = re.sub(r"^!\[.*\n\n<sub>.*\n", "", said, flags=re.M)  # figures, with their captions
         said = re.sub(r"^## (How to read this|Files)\n.*?(?=^## |\Z)", "", said, flags=re.M | re.S)
+        said = re.sub(r"^- .* better half\.\n", "", said, flags=re.M)  # ties of the search, which no table counts
         said = re.sub(r"\n{3,}", "\n\n", said).rstrip() + "\n"
         (there / "whole.txt").write_text(said, encoding="utf-8")
         for table in ("pays", "regimes"):

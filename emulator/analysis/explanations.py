@@ -55,7 +55,7 @@ READ = """\
 - **Leverage.** How far the penalty can hold back a weight in one round: learning rate x steps x the penalty's second
   derivative, which is 2 x strength x importance (of importance from agents half of that), at the 99th percentile of all
   weights. Below 0.01 the penalty has no effect beyond chance: even the smallest change of a weight changes the times of
-  single seeds.
+  single seeds. `leverage.csv` has that of each round.
 - **Control.** An algorithm that uses the same data on the server as FedCL, without its importance. Controls are not
   ranked.
 - **Row.** An algorithm that is shown but not ranked, such as one with a paper's own importance and learning rate.

@@ -11,7 +11,7 @@ from benchmarks import study as made
 from emulator.results.restricted import Timed, contrast
 from scenarios.load import load
 from tests.all_of import all_of
-from tests.docs.test_studied import TRIPLE, each_regime, holm, known_for, restricted_mean, rounds_to, rows, runs
+from tests.docs.test_studied import TRIPLE, each_regime, known_for, restricted_mean, rounds_to, rows, runs
 
 UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 BYTES = {"B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9}
@@ -207,33 +207,6 @@ def test_nulls_are_counted(study, regime):
     assert {row["algorithm"]: row["same"] for row in found} == {
         label: f"yes, in all {count} rounds" for label, count in rounds.items()
     }
-
-
-@each_regime
-def test_a_verdict_lists_who_is_significantly_slower_than_the_one_with_the_least_mean_time(study, regime):
-    """Each p-value is adjusted as any pair's: over its targets, not over the other algorithms."""
-    short, main = text_of(study, regime, "short.txt"), made.main_target(study, regime)
-    _, table = the_table(short, "algorithm", "role", "best settings")
-    entered = [row["algorithm"] for row in table if row["role"] in ("baseline", "ranked")]
-    of = runs(study, regime)
-    goals = list(dict.fromkeys(goal for goal, _ in of))
-    tau = known_for(*(of[main, label] for label in entered))
-    first = min(entered, key=lambda label: restricted_mean(of[main, label], tau))
-    assert re.search(rf"\. {first} has the lowest mean time|^- {first} is fastest", short, re.M)
-
-    def adjusted(label):
-        return holm([seen_against(of[goal, label], of[goal, first]).p for goal in goals])[goals.index(main)]
-
-    others = set(entered) - {first}
-    slower = {label for label in others if adjusted(label) < 0.05}
-    assert listed(short, "Significantly slower") == slower
-    assert listed(short, "Not distinguishable from it") == others - slower
-
-
-def listed(text, start):
-    """The algorithms with a ratio in the line of a verdict that starts so."""
-    line = re.search(rf"^- {start}: (.*)$", text, re.M)
-    return set(re.findall(r"(\S+) (?:≥ )?[\d.]+x \[", line[1])) if line else set()
 
 
 @each_regime
