@@ -249,6 +249,26 @@ def test_what_is_written_on_importance_by_hand_is_in_its_files():
     assert "at a quarter of its size at the end of the runs, and half of it over the last five rounds" in of[table3]
     assert share_of_gain(table3, "agentimportance") == pytest.approx(1 / 4, abs=0.05)
     assert share_of_gain(table3, "agentimportance", 5) == pytest.approx(1 / 2, abs=0.1)
+    for name, said in (
+        (table3, "and at 0.51 in the paper"),
+        (table3.replace("mlp", "cnn"), "and at 0.62 in the paper"),
+    ):
+        paper = {each.label: each.final for each in load(f"papers/{name}").published if each.final}
+        assert f"and at {paper['fedavg']:.2f} in the paper" == said
+        assert said in of[name]
+    assert "in the paper in 91," in of[table1]
+    assert [each.rounds for each in load(f"papers/{table1}").published if each.label == "fedavg" and each.rounds] == [
+        91
+    ]
+    assert "Its advantage has the paper's sign under all seeds" in of[table3]
+    assert min(*gains(table3, "agentimportance"), *gains(table3, "agentimportance", 5)) > 0
+    assert "all that importance from agents gains comes from its weighted mean" in of[table3.replace("mlp", "cnn")]
+    both = zip(
+        *(gains(table3.replace("mlp", "cnn"), label) for label in ("agentimportance", "weighted-only")), strict=True
+    )
+    assert max(abs(one - other) for one, other in both) <= 0.0011
+    assert "The penalty alone gains nothing that three seeds show." in of[alone]
+    assert min(gains(alone, "ewc-only")) < 0 < max(gains(alone, "ewc-only"))
     assert "Importance from agents and its weighted mean then gain half of what they gain in the paper." in of[alone]
     assert share_of_gain(alone, "agentimportance") == pytest.approx(1 / 2, abs=0.1)
     assert share_of_gain(alone, "weighted-only") == pytest.approx(1 / 2, abs=0.1)
@@ -268,11 +288,16 @@ def test_what_is_written_on_importance_by_hand_is_in_its_files():
     assert ["drift grew" in " ".join(each) for each in told].count(True) == 1
 
 
-def share_of_gain(name, label, ending=1):
-    """The median gain over FedAvg, as a share of the paper's."""
+def gains(name, label, ending=1):
+    """The gain over FedAvg under each seed."""
     mine, its = (values(runs(RESULTS / name)[each], "accuracy at the end", ending) for each in (label, "fedavg"))
+    return [mine[seed] - its[seed] for seed in sorted(mine)]
+
+
+def share_of_gain(name, label, ending=1):
+    """The median gain, as a share of the paper's."""
     paper = {each.label: each.final for each in load(f"papers/{name}").published}
-    return median(mine[seed] - its[seed] for seed in mine) / (paper[label] - paper["fedavg"])
+    return median(gains(name, label, ending)) / (paper[label] - paper["fedavg"])
 
 
 def test_strengths_that_sgd_bears_are_those_that_were_measured():
@@ -298,6 +323,32 @@ def test_the_page_of_small_runs_is_that_of_its_files():
     homes = papers.homes(known)
     assert papers.PAGE.read_text(encoding="utf-8") == "\n".join(papers.page(known, homes)) + "\n"
     assert json.loads(papers.FOUND.read_text(encoding="utf-8")) == papers.counted(known, homes)
+
+
+def test_numbers_of_small_runs_are_those_of_their_seeds():
+    """Each accuracy, and each comparison of two accuracies or two numbers of rounds, with its verdict by the rule."""
+    known, page = json.loads(papers.RAW.read_text(encoding="utf-8")), papers.PAGE.read_text(encoding="utf-8")
+    compared = 0
+    for name, of in known.items():
+        numbers, leads = tables(page, name)
+        for label, *cells, _ in numbers:
+            final = of["labels"][label]["final"]
+            for cell, each in zip(cells, map(final.get, ("accuracy", "initial", "personalised")), strict=True):
+                assert cell == f"{each['mean']:.3f} [{each['low']:.3f}, {each['high']:.3f}]", (name, label)
+        stated = {(one["label"], one["what"], one["source"]): one for one in of["published"]}
+        for label, what, where, theirs, ours, judged in leads:
+            mine, its = stated[label, what, where], stated.get(("fedavg", what, where))
+            if its is None or None in (*mine["seeds"].values(), *its["seeds"].values()):
+                continue
+            compared += 1
+            ratio = mine["kind"] == "rounds"
+            pairs = [(value, its["seeds"][seed]) for seed, value in mine["seeds"].items()]
+            each = [one / base if ratio else one - base for one, base in pairs]
+            paper = mine["theirs"] / its["theirs"] if ratio else mine["theirs"] - its["theirs"]
+            assert theirs == (f"{paper:.2f}x" if ratio else f"{paper:+.3f}"), (name, label, what)
+            assert ours == shown(median(each), each, 2 if ratio else 3), (name, label, what)
+            assert judged == verdict(paper, each, ratio), (name, label, what)
+    assert compared > 50
 
 
 def test_equal_small_runs_are_shown_once():
