@@ -135,6 +135,22 @@ def test_without_its_penalty_an_algorithm_learns_as_the_baseline_does(made: Path
         assert [row["accuracy"] for row in own[:both]] == [row["accuracy"] for row in base[:both]]
 
 
+def test_the_leverage_of_each_recorded_round_is_in_a_table(made: Path) -> None:
+    """Of penalties, and not of the null; rounds count from 1."""
+    found = rows(made / "out", "leverage")
+    assert {row["algorithm"] for row in found} == {"fedcl", "fedcurv", "shuffled"}
+    known = {(row["algorithm"], row["seed"], row["round"]): row["leverage, 99th percentile"] for row in found}
+    recorded = {
+        (label, str(seed), str(row["round"] + 1)): repr(row["leverage"]["p99"])
+        for label in ("fedcl", "fedcurv", "shuffled")
+        for seed in STUDY["seeds"]
+        for row in read_lines(made / "out" / "reporting" / f"{label}-s{seed}" / "rounds.jsonl")
+        if "p99" in row["leverage"]
+    }
+    assert known == recorded
+    assert len(known) == len(found) > 8
+
+
 def test_a_regime_is_a_study_of_its_own(made: Path) -> None:
     """One that changes nothing has the plain study's tables; one with another server's link other seconds."""
     regimes = {"as-it-is": {}, "slow-server": {"server.link.up_mbit_s": 0.02}}
