@@ -8,6 +8,7 @@ from algorithms import models
 from benchmarks import study as made
 from emulator.lab.build import lab_of
 from emulator.lab.lab import CPU
+from emulator.tuning.scores import MARGIN
 from scenarios.load import load
 from tests.docs.test_studied import KEPT, STUDY, by_hand, mean_on, rows, study_of
 
@@ -123,3 +124,30 @@ def test_compressed_fisher_information_on_slow_uplinks_with_the_cnn():
         assert means["fedcurv"] > 2 * means["fedavg"]
     won = [row["winner"] for row in rows("digits", regime, "pays") if at(row) in (("0.1", ALL), ("0.3", ALL))]
     assert won == ["undecided", "undecided"]
+
+
+def test_mnist_has_a_dense_network_and_all_test_images():
+    assert "twenty devices of 300 examples, a network of 50 hidden units, all 10,000 test images" in TEXT
+    said = protocol("mnist-two-labels")
+    assert said.model.name == "mlp-50"
+    assert weights("mnist-two-labels") == 784 * 50 + 50 + 50 * 10 + 10
+    assert "test" not in said.data.options  # MNIST's own test set has 10,000
+
+
+def test_what_papers_aim_at():
+    assert (
+        "Accuracy 0.9 on MNIST is a target of FedCurv's authors; those of importance from agents count rounds" in TEXT
+    )
+    for name, value in (("fedcurv-table1-e10", 0.9), ("agentimportance-table1-mnist-mlp", 0.85)):
+        stated = {(each.metric, each.value) for each in load(f"papers/{name}").published if each.rounds}
+        assert ("accuracy", value) in stated
+
+
+def test_penalties_that_nearly_diverge_count_as_failed():
+    assert "counts a run as failed if its penalty is more than half as strong as one with which SGD diverges" in TEXT
+    assert MARGIN == 1 / 2
+
+
+def test_controls_are_in_one_regime():
+    assert "are *controls* in one regime" in TEXT
+    assert [regime for regime in REGIMES if protocol(regime).study.controls] == ["two-labels"]
