@@ -26,6 +26,7 @@ MEAN = re.compile(r"(\d+\.\d) s\b")
 each_regime = pytest.mark.parametrize(("study", "regime"), KEPT)
 
 
+@cache
 def rows(study, regime, table):
     with (made.KEPT / study / regime / "tables" / f"{table}.csv").open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
@@ -60,6 +61,7 @@ PLAYED = [(*pair, *of) for of in (("times", "comparisons"), ("unseen-times", "un
 each_play = pytest.mark.parametrize(("study", "regime", "seconds", "table"), PLAYED)
 
 
+@cache
 def runs(study, regime, table="times"):
     """Times and ends of the runs on the study's own links, by target, algorithm and seed, with the mean's horizon."""
     found = {}
