@@ -313,6 +313,20 @@ def test_strengths_that_sgd_bears_are_those_that_were_measured():
             assert f"of the squares of single examples: {measured['empirical']}" in comment, file
 
 
+def test_no_reading_of_f_is_stable_on_cifar_with_the_strength_of_mnist():
+    name = "agentimportance-table1-cifar-mlp"
+    why = (RESULTS / name / "why.txt").read_text(encoding="utf-8")
+    own, single = (f"{two_digits(min(each))} to {two_digits(max(each))}" for each in importance.kept("cifar").values())
+    assert f"largest F is {own} in the reading of F that gives the smallest values on MNIST, and {single} with" in why
+    assert f"On CIFAR-10 the two are {own} and {single}:" in (ROOT / f"scenarios/papers/{name}.yaml").read_text("utf-8")
+    found = runs(RESULTS / name)
+    last = {label: [int(rows[-1]["round"]) for rows in of.values()] for label, of in found.items()}
+    assert {label: ended(found[label].values(), name) for label in last} == dict.fromkeys(
+        ("agentimportance", "raw", "per-sample"), 3
+    )
+    assert f"stopped after {min(map(min, last.values()))} to {max(map(max, last.values()))} rounds" in why
+
+
 def two_digits(value):
     return f"{float(f'{value:.1e}'):.{max(0, 1 - math.floor(math.log10(value)))}f}"
 
