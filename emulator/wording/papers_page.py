@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from emulator.results import units
-from emulator.results.full_runs import GPU, Setting, pace
+from emulator.results.full_runs import GPU, Played, Setting, pace
 from emulator.results.papers import AGREEMENTS, Lead, beside, steps
 from emulator.results.units import Unit, counted
 from emulator.wording.markup import escaped
@@ -118,8 +118,12 @@ def _judged(of: Setting, lead: Lead) -> bool:
 
 def _stopped(of: Setting, label: str) -> int:
     """Returns how many runs of an algorithm ended before their last round."""
-    ends = [played.rows[-1]["round"] + 1 if played.rows else 0 for played in of.done[label].values()]
-    return sum(end < of.scenario.rounds.max for end in ends)
+    return sum(not _whole(of, played) for played in of.done[label].values())
+
+
+def _whole(of: Setting, played: Played) -> bool:
+    """Returns true if a run has its last round."""
+    return bool(played.rows) and played.rows[-1]["round"] + 1 >= of.scenario.rounds.max
 
 
 def row(lead: Lead, digits: int = 3) -> Sequence[str]:
@@ -188,8 +192,10 @@ def _open(found: Mapping[str, Setting]) -> Iterator[str]:
 
 
 def _pace(found: Mapping[str, Setting], gpu: bool) -> float | None:
-    """Returns the seconds that finished runs took over those foreseen, on a core or on a GPU; None if none has."""
-    facts = [played.facts for of in found.values() for seeds in of.done.values() for played in seeds.values()]
+    """Returns the seconds that runs with their last round took over those foreseen, on a core or on a GPU; None if none
+    has."""
+    done = [(of, played) for of in found.values() for seeds in of.done.values() for played in seeds.values()]
+    facts = [played.facts for of, played in done if _whole(of, played)]
     key = "host_s" if gpu else "cpu_s"
     mine = [each for each in facts if key in each and "known" not in each and bool(each["gpu"]) == gpu]
     return pace(mine, key)

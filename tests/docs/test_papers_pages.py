@@ -194,6 +194,20 @@ def test_core_hours_are_those_foreseen_times_what_runs_took_over_them(page, tmp_
     assert re.search(rf"\| {left} \| {2.0 * left:.1f} \| {60 * left / 50:.0f} \|", again)  # 50 s where 25 were foreseen
 
 
+def test_runs_that_were_stopped_say_nothing_of_hours(page, tmp_path):
+    """One that ended after 6 of 100 rounds would make all others look short."""
+    before, last = real_over_foreseen(tmp_path), scenario().rounds.max
+    written(tmp_path, "rwalk", 1, [0.3], forecast_s=5000.0, told=["training diverges"])
+    assert real_over_foreseen(tmp_path) != before  # it has its last round
+    file = tmp_path / NAME / "rwalk-s1.csv"
+    file.write_text(file.read_text().replace(f"\n{last},{last},", "\n6,6,"))
+    assert real_over_foreseen(tmp_path) == before
+
+
+def real_over_foreseen(out):
+    return re.search(r"real time to it, ([\d.]+);", full_page({NAME: setting(NAME, scenario(), out)}))[1]
+
+
 @pytest.mark.slow
 def test_the_page_of_full_runs_is_that_of_its_files():
     found = {name: setting(name, scenario, RESULTS) for name, scenario in settings([]).items()}
