@@ -21,7 +21,8 @@ class Warned(NamedTuple):
 
 
 class Leverage(NamedTuple):
-    """How far a penalty could pull the weights in one round of a run, as in the round's record."""
+    """The leverage of a penalty in one round of a run, which has no unit (docs/design/algorithms.md §10).  As in the
+    record, it is the largest over devices."""
 
     label: str
     seed: int

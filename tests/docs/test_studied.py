@@ -343,22 +343,22 @@ def test_each_ratio_that_is_written_by_hand_is_that_of_its_comparison():
         assert told(said, [known]) == [], (label, regime)
 
 
+OFF = [  # penalties of FedCL and FedCurv that do nothing in most rounds
+    *(("fedcl", regime) for regime in ("two-labels", "ten-labels-cnn")),
+    *(("fedcurv", regime) for regime in ("two-labels", "three-labels", "two-labels-e20", "one-label-late")),
+    *(("fedcurv", regime) for regime in ("two-labels-late", "ten-labels-cnn", "mnist-two-labels")),
+]
 IDLE = re.compile(r"^- (\S+): in (\d+) of (\d+) rounds the penalty does nothing", re.M)
 
 
 def test_penalties_that_tuning_switched_off_are_named():
-    """FedCL's and FedCurv's that do nothing in most rounds of a regime."""
     off = {
         (label, regime)
         for study, regime in KEPT
         for label, idle, of in IDLE.findall((made.KEPT / study / regime / "whole.txt").read_text("utf-8"))
         if label in ("fedcl", "fedcurv") and 2 * int(idle) > int(of)
     }
-    assert off == {
-        *(("fedcl", regime) for regime in ("two-labels", "ten-labels-cnn")),
-        *(("fedcurv", regime) for regime in ("two-labels", "three-labels", "two-labels-e20", "one-label-late")),
-        *(("fedcurv", regime) for regime in ("two-labels-late", "ten-labels-cnn", "mnist-two-labels")),
-    }
+    assert off == set(OFF)
     said = re.search(r"\*\*Tuning often switched the penalty off\.\*\*.*?In such rounds", STUDY, re.S)[0]
     assert " ".join(said.split()).endswith(
         "FedCL's with two labels, and with the CNN and all labels; FedCurv's with two and three labels, with two "

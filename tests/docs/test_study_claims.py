@@ -9,8 +9,7 @@ from benchmarks import study as made
 from emulator.lab.build import lab_of
 from emulator.lab.lab import CPU
 from scenarios.load import load
-from tests.docs.test_studied import IDLE, KEPT, README, STUDY, TRIPLE, at, by_hand, rounds_to, rows, study_of
-from tests.docs.test_study_settings import OFF
+from tests.docs.test_studied import IDLE, KEPT, OFF, README, STUDY, TRIPLE, at, by_hand, rounds_to, rows, study_of
 
 TEXT = " ".join(by_hand(STUDY).split())
 FRONT = " ".join(by_hand(README).split())

@@ -11,10 +11,9 @@ from statistics import median
 import pytest
 
 from benchmarks import study as made
-from scenarios.load import load
-from tests.docs.test_studied import IDLE, KEPT, rows
+from tests.docs.test_studied import IDLE, KEPT, OFF, rows
 from tests.docs.test_studied_tables import text_of
-from tests.docs.test_study_settings import OFF
+from tests.docs.test_study_settings import protocol
 
 PLAYED = [pair for pair in KEPT if (made.KEPT.joinpath(*pair) / "tables" / "leverage.csv").is_file()]
 ROUNDED = "fedcurv-int8"
@@ -40,7 +39,7 @@ def idle(of):
 
 @pytest.mark.parametrize(("study", "regime"), PLAYED)
 def test_warnings_count_the_rounds(study, regime):
-    assert load(str(made.KEPT / study / regime / "protocol.yaml")).training.momentum == 0
+    assert protocol(regime).training.momentum == 0
     expected = {}
     for label, of in leverages(study, regime).items():
         assert max(step for _, step, _ in of) <= 2, label  # no penalty is too strong

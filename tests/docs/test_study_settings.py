@@ -10,18 +10,13 @@ from emulator.lab.build import lab_of
 from emulator.lab.lab import CPU
 from emulator.tuning.scores import MARGIN
 from scenarios.load import load
-from tests.docs.test_studied import KEPT, STUDY, by_hand, mean_on, rows, study_of
+from tests.docs.test_studied import KEPT, OFF, STUDY, by_hand, mean_on, rows, study_of
 
 TEXT = " ".join(by_hand(STUDY).split())
 REGIMES = [regime for _, regime in KEPT]
 GIVEN = {"two-labels-e2": 2, "two-labels-e20": 20}  # epochs
 ALL = "all ranked"
 LATE = {"one-label-late", "two-labels-late"}
-OFF = [  # penalties that do nothing in most rounds (test_studied.py)
-    *(("fedcl", regime) for regime in ("two-labels", "ten-labels-cnn")),
-    *(("fedcurv", regime) for regime in ("two-labels", "three-labels", "two-labels-e20", "one-label-late")),
-    *(("fedcurv", regime) for regime in ("two-labels-late", "ten-labels-cnn", "mnist-two-labels")),
-]
 
 
 @cache
