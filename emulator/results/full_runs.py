@@ -96,6 +96,11 @@ class Played:
     facts: Mapping[str, Any]
     rows: Rows
 
+    @property
+    def last(self) -> int:
+        """The last evaluated round, from 1; 0 if there is none."""
+        return int(self.rows[-1]["round"]) + 1 if self.rows else 0
+
 
 def written(path: Path, facts: Mapping[str, Any], rows: Rows) -> None:
     """Writes the CSV of a run: round (from 1), virtual seconds, bytes down and up since the beginning, and the metrics
@@ -148,7 +153,7 @@ def finished(run: FullRun, out: Path) -> Played | None:
     played = read(path) if path.is_file() else None
     if played is None or played.facts["run"] != run.digest:
         return None
-    rules, last = run.scenario.rounds, played.rows[-1]["round"] + 1 if played.rows else 0
+    rules, last = run.scenario.rounds, played.last
     early = "told" in played.facts or rules.stop_at or rules.until_s
     if last > rules.max or (last < rules.max and not early):
         raise ValueError(f"{path} ends with round {last} of {rules.max}; remove it to run it again")

@@ -17,7 +17,7 @@ from typing import Any
 from emulator.play.progress import about
 from emulator.record.lines import object_of
 from emulator.record.writing import replace_file
-from emulator.results.full_runs import FORECAST, GPU, FullRun, digest, finished, foreseen, pace, read, written
+from emulator.results.full_runs import FORECAST, GPU, FullRun, Played, digest, finished, foreseen, pace, read, written
 from emulator.sessions.checking import planned
 from emulator.sessions.computing import Playing
 from emulator.sessions.folder import alone, folder
@@ -91,7 +91,8 @@ class FullRuns:
         folder(out, "papers")
         self.here = _here(self.trials.pool)
         self.forecast = {name: self._forecast(name, scenario) for name, scenario in found.items()}
-        self.ended = [(path.parent.name, read(path).facts) for path in self.out.glob("*/*.csv")]
+        played = [(path.parent.name, read(path)) for path in self.out.glob("*/*.csv")]
+        self.ended = [(name, of.facts) for name, of in played if not _stopped(of, found.get(name))]
 
     def play(self, limit: float | None = None) -> list[FullRun]:
         """Plays the runs that have not ended, and returns those for which the time was too short.
@@ -125,8 +126,8 @@ class FullRuns:
         return f"{sum(finished(run, self.out) is not None for run in self.runs)} of {len(self.runs)} runs are done"
 
     def expected(self, run: FullRun) -> float:
-        """Returns the seconds that a run is expected to take: its forecast, times what finished runs took here over
-        their forecasts, those of the setting if there are any."""
+        """Returns the seconds that a run is expected to take: its forecast, times what others that reached their last
+        round took here over their forecasts, those of the setting if there are any."""
         whole = [(name, facts) for name, facts in self.ended if "known" not in facts]
         here = [(name, facts) for name, facts in whole if all(facts.get(key) == self.here[key] for key in MACHINE)]
         like = [facts for name, facts in here if name == run.name] or [facts for _, facts in here]
@@ -178,7 +179,8 @@ class FullRuns:
             with uninterrupted():
                 facts = self._facts(run, place, spent, self.trials.tally.known - before)
                 written(run.file(self.out), facts, rows)
-                self.ended.append((run.name, facts))
+                if not _stopped(Played(facts, rows), run.scenario):
+                    self.ended.append((run.name, facts))
                 kept.unlink()
                 shutil.rmtree(place)
         if not self.quiet:
@@ -202,6 +204,12 @@ class FullRuns:
             **({"known": known} if known else {}),
             **({"told": told} if told else {}),
         }
+
+
+def _stopped(played: Played, scenario: Scenario | None) -> bool:
+    """Returns True if a run ended before the last round of its setting, or may have (None: an unknown setting), so that
+    it does not tell how long others take."""
+    return "told" in played.facts and (scenario is None or played.last < scenario.rounds.max)
 
 
 def _here(pool: Pool) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from emulator.results import units
-from emulator.results.full_runs import GPU, Played, Setting, pace
+from emulator.results.full_runs import GPU, Setting, pace
 from emulator.results.papers import AGREEMENTS, Lead, beside, steps
 from emulator.results.units import Unit, counted
 from emulator.wording.markup import escaped
@@ -118,12 +118,7 @@ def _judged(of: Setting, lead: Lead) -> bool:
 
 def _stopped(of: Setting, label: str) -> int:
     """Returns how many runs of an algorithm ended before their last round."""
-    return sum(not _whole(of, played) for played in of.done[label].values())
-
-
-def _whole(of: Setting, played: Played) -> bool:
-    """Returns true if a run has its last round."""
-    return bool(played.rows) and played.rows[-1]["round"] + 1 >= of.scenario.rounds.max
+    return sum(played.last < of.scenario.rounds.max for played in of.done[label].values())
 
 
 def row(lead: Lead, digits: int = 3) -> Sequence[str]:
@@ -195,7 +190,7 @@ def _pace(found: Mapping[str, Setting], gpu: bool) -> float | None:
     """Returns the seconds that runs with their last round took over those foreseen, on a core or on a GPU; None if none
     has."""
     done = [(of, played) for of in found.values() for seeds in of.done.values() for played in seeds.values()]
-    facts = [played.facts for of, played in done if _whole(of, played)]
+    facts = [played.facts for of, played in done if played.last == of.scenario.rounds.max]
     key = "host_s" if gpu else "cpu_s"
     mine = [each for each in facts if key in each and "known" not in each and bool(each["gpu"]) == gpu]
     return pace(mine, key)

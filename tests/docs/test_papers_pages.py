@@ -120,6 +120,22 @@ def check(page, name, folder):
     return len(numbers) + len(leads)
 
 
+def told(folder: Path) -> list[tuple[str, str, str]]:
+    """Label, seed and text of each warning about a run in the folder of a setting."""
+    found = []
+    for file in folder.glob("*.csv"):
+        label, _, seed = file.stem.rpartition("-s")
+        facts = json.loads(file.read_text(encoding="utf-8").splitlines()[0].removeprefix("# "))
+        found += [(label, seed, text.removeprefix(f"{label}, seed {seed}: ")) for text in facts.get("told", [])]
+    return sorted(found)
+
+
+def warned(page: str, name: str) -> list[tuple[str, str, str]]:
+    """The same, as a section of the page has them."""
+    section = page.partition(f"### {name}\n")[2].partition("\n#")[0].replace("\\", "")
+    return sorted(re.findall(r"^`(\S+)`, seed (\d+): (.*)\.$", section, re.M))
+
+
 def ended(ran, name):
     """How many runs of a setting ended before the last round."""
     last = load(f"papers/{name}").rounds.max
@@ -217,6 +233,7 @@ def test_the_page_of_full_runs_is_that_of_its_files():
     for name, of in found.items():
         if any(of.done.values()) and not of.stale:
             check(page, name, RESULTS / name)
+            assert warned(page, name) == told(RESULTS / name), name
             for label, what, where, theirs, _, judged, *_ in tables(page, name)[1]:
                 said.setdefault((name.partition("-")[0], label, what, where, theirs), judged)
     summary = [line.strip("| ").split(" | ") for line in page.partition("## ")[0].splitlines() if line[:1] == "|"]

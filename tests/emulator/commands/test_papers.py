@@ -119,6 +119,16 @@ def test_a_run_is_expected_to_take_what_others_of_its_setting_took_over_their_fo
     assert runs.expected(one) == 15.0
 
 
+def test_a_stopped_run_says_nothing_of_the_time_that_others_take(tmp_path, forecast):
+    found = settings([NAME], TINY)
+    one, two, three = runs_of(found, ("fedavg",), 3)
+    here = FullRuns(found, (), 1, tmp_path, playing(tmp_path)).here
+    last = one.scenario.rounds.max
+    write(one, tmp_path, last, **here, host_s=30.0, forecast_s=20.0, told=["the penalty does nothing"])
+    write(two, tmp_path, last - 1, **here, host_s=1.0, forecast_s=20.0, told=["training diverges"])
+    assert FullRuns(found, (), 3, tmp_path, playing(tmp_path)).expected(three) == 15.0
+
+
 def playing(out):
     from emulator.sessions.computing import Playing
 
