@@ -10,6 +10,7 @@ from emulator.lab.build import lab_of
 from emulator.lab.lab import CPU
 from scenarios.load import load
 from tests.docs.test_studied import IDLE, KEPT, OFF, README, STUDY, TRIPLE, at, by_hand, rounds_to, rows, study_of
+from tests.docs.test_studied_tables import text_of
 
 TEXT = " ".join(by_hand(STUDY).split())
 FRONT = " ".join(by_hand(README).split())
@@ -245,13 +246,18 @@ def test_where_importance_from_agents_pays():
 
 
 def test_where_scaffold_gets_lost():
-    says("With the CNN and two labels it learns, then diverges, under all ten seeds,")
+    says("With the CNN and two labels it diverges: eight of ten seeds reach accuracy 0.78, none the target,")
     says("with a CNN it is slower, or diverges.", page=FRONT)
     assert float(row_of("ten-labels-cnn", "comparisons", "scaffold")["low"]) > 1
-    assert row_of("two-labels-cnn", "comparisons", "scaffold")["reached"] == "0"
-    kept = (made.KEPT / "digits" / "two-labels-cnn" / "whole.txt").read_text(encoding="utf-8")
-    assert "scaffold: in 10 of 10 seeds training diverges" in kept
-    assert "accuracy fell from 0.87 back to 0.10" in kept
+    mine = [row for row in rows("digits", "two-labels-cnn", "times") if row["algorithm"] == "scaffold"]
+    first, last = sorted({row["target"] for row in mine})
+    assert (made.target(first).value, last) == (0.7833, made.main_target("digits", "two-labels-cnn"))
+    reached = Counter(row["target"] for row in mine if row["time s"])
+    assert (reached[first], reached[last]) == (8, 0)
+    kept = text_of("digits", "two-labels-cnn", "whole.txt")
+    assert {row["seed"] for row in mine if not row["end s"]} == {"43", "44"}
+    assert "- scaffold, seeds 43 and 44: the server refuses replies whose values are not finite" in kept
+    assert "- scaffold: training diverges." in kept
     says("Its gain with two epochs is not significant [under other seeds]")
     assert row_of("two-labels-e2", "unseen", "scaffold")["decided"] == "no"
 
