@@ -98,7 +98,7 @@ class Played:
 
     @property
     def last(self) -> int:
-        """The last evaluated round, from 1; 0 if there is none."""
+        """The number of the last round, from 1; 0 if there is none."""
         return int(self.rows[-1]["round"]) + 1 if self.rows else 0
 
 

@@ -92,7 +92,7 @@ class FullRuns:
         self.here = _here(self.trials.pool)
         self.forecast = {name: self._forecast(name, scenario) for name, scenario in found.items()}
         played = [(path.parent.name, read(path)) for path in self.out.glob("*/*.csv")]
-        self.ended = [(name, of.facts) for name, of in played if not _stopped(of, found.get(name))]
+        self.computed = [(name, of.facts) for name, of in played if _is_computed(of, found.get(name))]
 
     def play(self, limit: float | None = None) -> list[FullRun]:
         """Plays the runs that have not ended, and returns those for which the time was too short.
@@ -126,10 +126,9 @@ class FullRuns:
         return f"{sum(finished(run, self.out) is not None for run in self.runs)} of {len(self.runs)} runs are done"
 
     def expected(self, run: FullRun) -> float:
-        """Returns the seconds that a run is expected to take: its forecast, times what others that reached their last
-        round took here over their forecasts, those of the setting if there are any."""
-        whole = [(name, facts) for name, facts in self.ended if "known" not in facts]
-        here = [(name, facts) for name, facts in whole if all(facts.get(key) == self.here[key] for key in MACHINE)]
+        """Returns the seconds that a run is expected to take: its forecast, times what others that were computed to
+        their end took here over their forecasts, those of the setting if there are any."""
+        here = [each for each in self.computed if all(each[1].get(key) == self.here[key] for key in MACHINE)]
         like = [facts for name, facts in here if name == run.name] or [facts for _, facts in here]
         usual = 1.0 / GPU if self.here["gpu"] else 1.0
         return self.forecast[run.name][run.run.label] * (pace(like, "host_s") or usual)
@@ -179,8 +178,8 @@ class FullRuns:
             with uninterrupted():
                 facts = self._facts(run, place, spent, self.trials.tally.known - before)
                 written(run.file(self.out), facts, rows)
-                if not _stopped(Played(facts, rows), run.scenario):
-                    self.ended.append((run.name, facts))
+                if _is_computed(Played(facts, rows), run.scenario):
+                    self.computed.append((run.name, facts))
                 kept.unlink()
                 shutil.rmtree(place)
         if not self.quiet:
@@ -206,10 +205,13 @@ class FullRuns:
         }
 
 
-def _stopped(played: Played, scenario: Scenario | None) -> bool:
-    """Returns True if a run ended before the last round of its setting, or may have (None: an unknown setting), so that
-    it does not tell how long others take."""
-    return "told" in played.facts and (scenario is None or played.last < scenario.rounds.max)
+def _is_computed(played: Played, scenario: Scenario | None) -> bool:
+    """Returns True if a run tells how long others take: no round of it came from the ledger, and it was not stopped.
+
+    `scenario`: of its setting; None if unknown, when a run that told anything may have been stopped.
+    """
+    stopped = "told" in played.facts and (scenario is None or played.last < scenario.rounds.max)
+    return "known" not in played.facts and not stopped
 
 
 def _here(pool: Pool) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import pytest
 
 from emulator.play.progress import about
 from emulator.results.full_runs import FullRun, digest, finished, read, setting
+from emulator.results.summary import FINALS
 from emulator.sessions.full_runs import FullRuns, runs_of, settings
 from emulator.sessions.trials import Trials
 from emulator.terminal.errors import Unfinished
@@ -108,25 +109,41 @@ def test_a_run_is_expected_to_take_what_others_of_its_setting_took_over_their_fo
     one = runs.runs[0]
     assert runs.expected(one) == 10.0
     mine = {key: runs.here[key] for key in ("processor", "gpu", "workers")}
-    runs.ended += [("another", {**mine, "host_s": 1.0, "forecast_s": 0.0})]  # too short to say anything
+    runs.computed += [("another", {**mine, "host_s": 1.0, "forecast_s": 0.0})]  # too short to say anything
     assert runs.expected(one) == 10.0
-    runs.ended = [("another", {**mine, "host_s": 400.0, "forecast_s": 10.0})]
+    runs.computed = [("another", {**mine, "host_s": 400.0, "forecast_s": 10.0})]
     assert runs.expected(one) == 400.0
-    runs.ended += [(NAME, {**mine, "host_s": 30.0, "forecast_s": 20.0})]
+    runs.computed += [(NAME, {**mine, "host_s": 30.0, "forecast_s": 20.0})]
     assert runs.expected(one) == 15.0
-    runs.ended += [(NAME, {**mine, "host_s": 1.0, "forecast_s": 20.0, "known": 90})]  # the ledger had it
-    runs.ended += [(NAME, {**mine, "gpu": "another", "host_s": 1.0, "forecast_s": 20.0})]
+    runs.computed += [(NAME, {**mine, "gpu": "another", "host_s": 1.0, "forecast_s": 20.0})]
     assert runs.expected(one) == 15.0
 
 
-def test_a_stopped_run_says_nothing_of_the_time_that_others_take(tmp_path, forecast):
+def test_a_run_that_was_stopped_or_known_says_nothing_of_the_time_that_others_take(tmp_path, forecast):
     found = settings([NAME], TINY)
-    one, two, three = runs_of(found, ("fedavg",), 3)
-    here = FullRuns(found, (), 1, tmp_path, playing(tmp_path)).here
-    last = one.scenario.rounds.max
-    write(one, tmp_path, last, **here, host_s=30.0, forecast_s=20.0, told=["the penalty does nothing"])
-    write(two, tmp_path, last - 1, **here, host_s=1.0, forecast_s=20.0, told=["training diverges"])
-    assert FullRuns(found, (), 3, tmp_path, playing(tmp_path)).expected(three) == 15.0
+    runs = FullRuns(found, (), 5, tmp_path, playing(tmp_path))
+    one, two, three, four, five = runs_of(found, ("fedavg",), 5)
+    last, warned = one.scenario.rounds.max, ["the penalty does nothing"]
+    write(one, tmp_path, last, **runs.here, host_s=30.0, forecast_s=20.0, told=warned)
+    write(two, tmp_path, last - 1, **runs.here, host_s=1.0, forecast_s=20.0, told=["training diverges"])
+    write(three, tmp_path, last, **runs.here, host_s=1.0, forecast_s=20.0, known=90)  # the ledger had it
+    write(FullRun("unknown", four.scenario), tmp_path, last, **runs.here, host_s=1.0, forecast_s=20.0, told=warned)
+    again = FullRuns(found, (), 5, tmp_path, playing(tmp_path))
+    assert [name for name, _ in again.computed] == [NAME]
+    assert again.expected(five) == 15.0
+
+
+@pytest.mark.parametrize(("rounds", "failures", "computed"), [(3, [], 1), (3, ["it is slow"], 1), (1, ["diverges"], 0)])
+def test_what_a_run_took_is_known_to_those_after_it(tmp_path, forecast, monkeypatch, rounds, failures, computed):
+    def played(self, scenario, out, title):
+        (out / "summary.json").write_text(json.dumps({"labels": {}, "failures": {"fedavg": failures}}))
+        bare = {**dict.fromkeys(FINALS), "accuracy": 0.5, "bytes": {"down": {}, "up": {}}}
+        return {"fedavg": {1: [{**bare, "round": number, "time_s": number + 1.0} for number in range(rounds)]}}
+
+    monkeypatch.setattr(Trials, "play", played)
+    runs = FullRuns(settings([NAME], TINY), ("fedavg",), 1, tmp_path, playing(tmp_path))
+    assert runs.play() == []
+    assert len(runs.computed) == computed
 
 
 def playing(out):
