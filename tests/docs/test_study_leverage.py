@@ -16,7 +16,6 @@ from tests.docs.test_studied import KEPT, rows
 from tests.docs.test_studied_tables import text_of
 from tests.docs.test_study_settings import protocol
 
-PLAYED = [pair for pair in KEPT if (made.KEPT.joinpath(*pair) / "tables" / "leverage.csv").is_file()]
 WARNED = re.compile(
     r"^- (\S+): in (\d+) of (\d+) rounds (the penalty does|Ω is|the penalty is)\b.*?([\d.e-]+)\)?[;)]", re.M
 )
@@ -44,7 +43,7 @@ def idle(of):
     return [p99 for p99, step, identity in of if identity == "no" and p99 < 0.01 and step <= 2]
 
 
-@pytest.mark.parametrize(("study", "regime"), PLAYED)
+@pytest.mark.parametrize(("study", "regime"), KEPT)
 def test_warnings_count_the_rounds(study, regime):
     assert protocol(regime).training.momentum == 0
     expected = {}
@@ -61,7 +60,7 @@ def test_warnings_count_the_rounds(study, regime):
     }
 
 
-@pytest.mark.parametrize(("study", "regime"), PLAYED)
+@pytest.mark.parametrize(("study", "regime"), KEPT)
 def test_runs_are_the_studys_or_the_page_says_how_many_are_not(study, regime):
     """A run ends when it has held its last target, or with round 200."""
     rounds = {}
@@ -84,7 +83,3 @@ def test_runs_are_the_studys_or_the_page_says_how_many_are_not(study, regime):
     else:
         assert other == []
     assert rounds.keys() == {(label, seed) for label in penalised for seed in seeds}
-
-
-def test_each_regime_has_leverages():
-    assert set(KEPT) - set(PLAYED) == {("digits", "two-labels-cnn")}
