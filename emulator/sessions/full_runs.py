@@ -112,8 +112,8 @@ class FullRuns:
                 self._play(run, f"{run.text}, {number + 1} of {len(self.due)}, {about(rest)} left for all")
         except (KeyboardInterrupt, Unfinished) as stop:
             exit_code, lines = (stop.code, stop.lines) if isinstance(stop, Unfinished) else (code_of(stop), ())
-            kept = f"{self.done}, and what others have run is kept"
-            raise Unfinished(exit_code, *lines, f"{kept}; the same command goes on") from None
+            others = "what others have run is kept" if self.trials.pool.ledger else "others begin anew (no ledger)"
+            raise Unfinished(exit_code, *lines, f"{self.done}, and {others}; the same command goes on") from None
         finally:
             self.trials.close()
         if not any((self.out / RUNNING).glob("*/*")):  # otherwise records of other commands

@@ -55,16 +55,20 @@ def test_each_run_leaves_one_csv_and_is_not_played_again(fedlapse, tmp_path, mon
     assert fedlapse("papers", "run", NAME, *TINY, *HERE, "--seeds", "2").returncode == 0
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [(("--ledger", "ledger"), "what others have run is kept"), (("--no-ledger",), "others begin anew (no ledger)")],
+)
 @pytest.mark.usefixtures("forecast")
-def test_a_stopped_run_leaves_no_csv_and_the_command_says_how_to_go_on(fedlapse, tmp_path, monkeypatch):
+def test_a_stopped_run_leaves_no_csv_and_the_command_says_how_to_go_on(fedlapse, tmp_path, monkeypatch, words, said):
     def stopped(self, scenario, out, title):
         (out / "scenario.yaml").write_text("begun")
         raise Unfinished(130)
 
     monkeypatch.setattr(Trials, "play", stopped)
-    done = fedlapse("papers", "run", NAME, *TINY, *HERE)
+    done = fedlapse("papers", "run", NAME, *TINY, *HERE, *words)
     assert done.returncode == 130
-    assert done.stderr.splitlines()[-1].endswith("the same command goes on")
+    assert done.stderr.splitlines()[-1].endswith(f"0 of 6 runs are done, and {said}; the same command goes on")
     assert not list((tmp_path / "full").glob("*/*.csv"))
     assert (tmp_path / "full/.running" / NAME / "fedavg-s1" / "scenario.yaml").read_text() == "begun"
 
