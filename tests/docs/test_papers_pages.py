@@ -351,11 +351,17 @@ def test_no_reading_of_f_is_stable_on_cifar_with_the_strength_of_mnist():
     assert f"largest F is {own} in the reading of F that gives the smallest values on MNIST, and {single} with" in why
     assert f"On CIFAR-10 the two are {own} and {single}:" in (ROOT / f"scenarios/papers/{name}.yaml").read_text("utf-8")
     found = runs(RESULTS / name)
+    fedavg = found.pop("fedavg")
     last = {label: [int(rows[-1]["round"]) for rows in of.values()] for label, of in found.items()}
     assert {label: ended(found[label].values(), name) for label in last} == dict.fromkeys(
         ("agentimportance", "raw", "per-sample"), 3
     )
     assert f"stopped after {min(map(min, last.values()))} to {max(map(max, last.values()))} rounds" in why
+    low, high = sorted(values(fedavg, "accuracy").values())  # of two seeds
+    paper = next(each.final for each in load(f"papers/{name}").published if each.label == "fedavg")
+    assert (
+        f"FedAvg ends at {low:.2f} to {high:.2f} under the two seeds that were run, in the paper at {paper:.2f}." in why
+    )
 
 
 def two_digits(value):
