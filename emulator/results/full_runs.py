@@ -101,6 +101,15 @@ class Played:
         """The number of the last round, from 1; 0 if there is none."""
         return int(self.rows[-1]["round"]) + 1 if self.rows else 0
 
+    def is_computed(self, scenario: Scenario | None) -> bool:
+        """Returns True if the run tells how long others take: no round of it came from the ledger, and it was not
+        stopped.
+
+        `scenario`: its setting; None if unknown, when a run with a failure or a warning may have been stopped.
+        """
+        stopped = "told" in self.facts and (scenario is None or self.last < scenario.rounds.max)
+        return "known" not in self.facts and not stopped
+
 
 def written(path: Path, facts: Mapping[str, Any], rows: Rows) -> None:
     """Writes the CSV of a run: round (from 1), virtual seconds, bytes down and up since the beginning, and the metrics
@@ -161,7 +170,7 @@ def finished(run: FullRun, out: Path) -> Played | None:
 
 
 def pace(facts: Sequence[Mapping[str, Any]], key: str) -> float | None:
-    """Returns the seconds `key` that runs took over those foreseen; None if none were foreseen."""
+    """Returns the ratio of the seconds `key` that runs took to those foreseen; None if none were foreseen."""
     foreseen = sum(each["forecast_s"] for each in facts)
     return float(sum(each[key] for each in facts) / foreseen) if foreseen else None
 

@@ -92,7 +92,7 @@ class FullRuns:
         self.here = _here(self.trials.pool)
         self.forecast = {name: self._forecast(name, scenario) for name, scenario in found.items()}
         played = [(path.parent.name, read(path)) for path in self.out.glob("*/*.csv")]
-        self.computed = [(name, of.facts) for name, of in played if _is_computed(of, found.get(name))]
+        self.computed = [(name, of.facts) for name, of in played if of.is_computed(found.get(name))]
 
     def play(self, limit: float | None = None) -> list[FullRun]:
         """Plays the runs that have not ended, and returns those for which the time was too short.
@@ -127,7 +127,7 @@ class FullRuns:
 
     def expected(self, run: FullRun) -> float:
         """Returns the seconds that a run is expected to take: its forecast, times what others that were computed to
-        their end took here over their forecasts, those of the setting if there are any."""
+        their end took here over their forecasts, those of the same setting if there are any."""
         here = [each for each in self.computed if all(each[1].get(key) == self.here[key] for key in MACHINE)]
         like = [facts for name, facts in here if name == run.name] or [facts for _, facts in here]
         usual = 1.0 / GPU if self.here["gpu"] else 1.0
@@ -178,7 +178,7 @@ class FullRuns:
             with uninterrupted():
                 facts = self._facts(run, place, spent, self.trials.tally.known - before)
                 written(run.file(self.out), facts, rows)
-                if _is_computed(Played(facts, rows), run.scenario):
+                if Played(facts, rows).is_computed(run.scenario):
                     self.computed.append((run.name, facts))
                 kept.unlink()
                 shutil.rmtree(place)
@@ -203,15 +203,6 @@ class FullRuns:
             **({"known": known} if known else {}),
             **({"told": told} if told else {}),
         }
-
-
-def _is_computed(played: Played, scenario: Scenario | None) -> bool:
-    """Returns True if a run tells how long others take: no round of it came from the ledger, and it was not stopped.
-
-    `scenario`: of its setting; None if unknown, when a run that told anything may have been stopped.
-    """
-    stopped = "told" in played.facts and (scenario is None or played.last < scenario.rounds.max)
-    return "known" not in played.facts and not stopped
 
 
 def _here(pool: Pool) -> dict[str, Any]:

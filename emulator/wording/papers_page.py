@@ -187,12 +187,12 @@ def _open(found: Mapping[str, Setting]) -> Iterator[str]:
 
 
 def _pace(found: Mapping[str, Setting], gpu: bool) -> float | None:
-    """Returns the seconds that runs with their last round took over those foreseen, on a core or on a GPU; None if none
-    has."""
+    """Returns the ratio of the seconds that computed runs took to those foreseen, on a core or on a GPU; None if there
+    are none."""
     done = [(of, played) for of in found.values() for seeds in of.done.values() for played in seeds.values()]
-    facts = [played.facts for of, played in done if played.last == of.scenario.rounds.max]
+    facts = [played.facts for of, played in done if played.is_computed(of.scenario)]
     key = "host_s" if gpu else "cpu_s"
-    mine = [each for each in facts if key in each and "known" not in each and bool(each["gpu"]) == gpu]
+    mine = [each for each in facts if key in each and bool(each["gpu"]) == gpu]
     return pace(mine, key)
 
 
